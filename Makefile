@@ -1,0 +1,64 @@
+# Everything runs in .venv, which `make setup` makes from pyproject.toml and constraints.txt.
+# Another Python: make setup PYTHON=python3.13
+
+PYTHON ?= python3
+WORKERS ?= 2
+DEMO_ARGS ?=
+TEST_ARGS ?=
+BENCH_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.stamp
+PEER := .venv-bench-pathway
+PEER_STAMP := $(PEER)/.stamp
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench format clean
+
+help:  ## say what each command does
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1 \t\2/' | expand -t 16
+
+setup: $(STAMP)  ## make .venv with everything in it (the other commands do this by themselves)
+
+$(STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "penstock needs Python 3.11 or newer, and there is no '$(PYTHON)' here. Install it (Debian, Ubuntu: apt install python3 python3-venv; macOS: brew install python) and run make again."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "penstock needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) -V). Install a newer one and name it: make setup PYTHON=python3.13"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "This Python has no venv module. Install it (Debian, Ubuntu: apt install python3-venv) and run make again."; exit 1; }
+	@echo "Setting up $(VENV) with $$($(PYTHON) -V)."
+	@$(PYTHON) -m venv $(VENV)
+	@PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 \
+		$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+	@echo "Done: $(VENV) has penstock and all it needs."
+
+demo: $(STAMP)  ## watch views keep up with a stream of orders, for half a minute
+	@$(BIN)/python -m penstock.demo $(DEMO_ARGS)
+
+test: $(STAMP)  ## run every test
+	$(BIN)/python -m pytest -n $(WORKERS) $(TEST_ARGS)
+
+check: $(STAMP)  ## format, lint, types, layers and the fast tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	HYPOTHESIS_PROFILE=fast $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" $(TEST_ARGS)
+
+bench: $(STAMP) $(PEER_STAMP)  ## compare with Pathway, DuckDB and bare numpy (two minutes: BENCH_ARGS=--small)
+	$(BIN)/python -m bench --pathway-python $(PEER)/bin/python $(BENCH_ARGS)
+
+$(PEER_STAMP): $(STAMP) bench/peers/pathway-constraints.txt
+	@echo "Setting up $(PEER): Pathway needs a pyarrow older than ours."
+	@$(BIN)/python -m venv $(PEER)
+	@PIP_CONSTRAINT= PIP_DISABLE_PIP_VERSION_CHECK=1 \
+		$(PEER)/bin/python -m pip install --quiet -c bench/peers/pathway-constraints.txt pathway
+	@touch $@
+
+format: $(STAMP)  ## format the code and mend what the linter can mend
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+clean:  ## remove the environments, caches and results
+	rm -rf $(VENV) $(PEER) .bench .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache build dist
+	find . -name __pycache__ -prune -exec rm -rf {} +

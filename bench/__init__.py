@@ -1,0 +1,1 @@
+"""Every figure is a ratio, measured side by side in one run: `python -m bench`."""

@@ -1,0 +1,1 @@
+"""Errors and limits: what every layer may use."""

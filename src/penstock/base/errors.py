@@ -1,0 +1,171 @@
+"""One tree of errors, each with an SQLSTATE, whether a retry helps, and a hint that says what to do."""
+
+from __future__ import annotations
+
+
+class PenstockError(Exception):
+    """The root of everything that penstock raises on purpose.
+
+    >>> error = TypeMismatch("column \\"n\\" is BIGINT but got text", hint="Cast it.")
+    >>> error.sqlstate, error.retry
+    ('42804', False)
+    >>> print(error)
+    column "n" is BIGINT but got text
+    HINT: Cast it.
+    """
+
+    sqlstate = "XX000"
+    retry = False
+
+    def __init__(self, message: str, *, hint: str | None = None, position: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.position = position  # 0-based offset into the statement's text, where one is known
+
+    def __str__(self) -> str:
+        return f"{self.message}\nHINT: {self.hint}" if self.hint else self.message
+
+
+class SqlSyntaxError(PenstockError):
+    """The statement does not parse."""
+
+    sqlstate = "42601"
+
+
+class UndefinedTable(PenstockError):
+    """No table or view of that name."""
+
+    sqlstate = "42P01"
+
+
+class UndefinedColumn(PenstockError):
+    """No column of that name."""
+
+    sqlstate = "42703"
+
+
+class UndefinedFunction(PenstockError):
+    """No function of that name takes these arguments."""
+
+    sqlstate = "42883"
+
+
+class BindError(PenstockError):
+    """The statement parses but does not make sense against the catalog."""
+
+    sqlstate = "42000"
+
+
+class TypeMismatch(PenstockError):
+    """A value or column has the wrong type."""
+
+    sqlstate = "42804"
+
+
+class DuplicateObject(PenstockError):
+    """A table or view of that name exists."""
+
+    sqlstate = "42P07"
+
+
+class WrongObjectType(PenstockError):
+    """A view where a table is needed, or the reverse."""
+
+    sqlstate = "42809"
+
+
+class DependentObjects(PenstockError):
+    """Something else is built on this object."""
+
+    sqlstate = "2BP01"
+
+
+class NotMaintainable(PenstockError):
+    """A view uses an operator that cannot be maintained incrementally (yet)."""
+
+    sqlstate = "0A000"
+
+
+class InvalidValue(PenstockError):
+    """A value cannot be converted to the type that is asked for."""
+
+    sqlstate = "22P02"
+
+
+class DivisionByZero(PenstockError):
+    """An expression divided by zero."""
+
+    sqlstate = "22012"
+
+
+class NumericOutOfRange(PenstockError):
+    """A number does not fit its type."""
+
+    sqlstate = "22003"
+
+
+class EvaluationError(PenstockError):
+    """An expression failed on a row for another reason."""
+
+    sqlstate = "22000"
+
+
+class CardinalityViolation(PenstockError):
+    """A scalar subquery returned more than one row."""
+
+    sqlstate = "21000"
+
+
+class UniqueViolation(PenstockError):
+    """A primary key exists already."""
+
+    sqlstate = "23505"
+
+
+class NotNullViolation(PenstockError):
+    """NULL in a column that refuses it."""
+
+    sqlstate = "23502"
+
+
+class CheckViolation(PenstockError):
+    """A row breaks a CHECK constraint."""
+
+    sqlstate = "23514"
+
+
+class MissingRow(PenstockError):
+    """A delta removes a row that is not there."""
+
+    sqlstate = "23P01"
+
+
+class InvalidDelta(PenstockError):
+    """What was handed to tick() is not a delta of that table."""
+
+    sqlstate = "22023"
+
+
+class TransactionError(PenstockError):
+    """BEGIN, COMMIT or ROLLBACK where it does not belong."""
+
+    sqlstate = "25000"
+
+
+class FlowClosed(PenstockError):
+    """The flow, or the watch, has been closed."""
+
+    sqlstate = "55000"
+
+
+class WatchOverflow(PenstockError):
+    """A watch was not read while its bounded queue filled."""
+
+    sqlstate = "53400"
+
+
+class LimitExceeded(PenstockError):
+    """Something is larger than a limit in base/limits.py."""
+
+    sqlstate = "54000"

@@ -1,0 +1,80 @@
+"""The circuit: operators, wired. One for the whole flow; views that need the same node share it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from penstock.circuit.operator import Operator
+from penstock.state.arrangement import Arrangement
+from penstock.zset.types import SqlType
+
+
+@dataclass
+class CircuitNode:
+    """An operator in its place. Inputs have smaller numbers, so number order is a topological order."""
+
+    id: int
+    operator: Operator | None  # None: a source, whose deltas come from outside
+    inputs: tuple[int, ...]
+    reads: tuple[int, ...]  # the nodes whose first arrangement the operator reads
+    types: tuple[SqlType, ...]  # of the output
+    names: tuple[str, ...]
+    label: str  # what EXPLAIN says about it, beside the operator's name
+    owned: list[Arrangement] = field(default_factory=list)
+
+
+class Circuit:
+    """Nodes by number; views by name, each with the node that gives its rows."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[int, CircuitNode] = {}
+        self._next = 0
+        self._schedules: dict[frozenset[int], list[CircuitNode]] = {}
+
+    def reserve(self) -> int:
+        """A number for a new node."""
+        self._next += 1
+        return self._next
+
+    def add(self, nodes: Iterable[CircuitNode]) -> None:
+        for node in nodes:
+            self.nodes[node.id] = node
+        self._schedules.clear()
+
+    def remove(self, ids: Iterable[int]) -> None:
+        for id in ids:
+            del self.nodes[id]
+        self._schedules.clear()
+
+    def below(self, roots: Iterable[int], extra: dict[int, CircuitNode] | None = None) -> list[CircuitNode]:
+        """The nodes that these need, themselves included, in topological order."""
+        nodes = {**self.nodes, **(extra or {})}
+        found: set[int] = set()
+        waiting = list(roots)
+        while waiting:
+            id = waiting.pop()
+            if id not in found:
+                found.add(id)
+                waiting += [*nodes[id].inputs, *nodes[id].reads]
+        return [nodes[id] for id in sorted(found)]
+
+    def schedule(self, changed: frozenset[int]) -> list[CircuitNode]:
+        """The nodes that a change of these sources may reach, in topological order."""
+        known = self._schedules.get(changed)
+        if known is None:
+            reached = set(changed)
+            known = []
+            for id in sorted(self.nodes):
+                node = self.nodes[id]
+                if id not in changed and any(i in reached for i in node.inputs):
+                    reached.add(id)
+                    known.append(node)
+            self._schedules[changed] = known
+        return known
+
+    def state_of(self, node: CircuitNode) -> Sequence[Arrangement]:
+        """What the node's operator reads: its own arrangements, then those of other nodes."""
+        if not node.reads:
+            return node.owned
+        return [*node.owned, *(self.nodes[r].owned[0] for r in node.reads)]

@@ -1,0 +1,244 @@
+"""aggregate: GROUP BY with COUNT, SUM, AVG, variances, BOOL_AND/OR, MIN and MAX.
+
+    measures(new) = measures(old) + measures(delta)                for the groups in the delta
+    d = -(old row of the group) + (new row of the group)           where they differ
+
+State: the measures of each group, which add; for MIN and MAX also the rows of each group in order,
+and the extremes last emitted. DISTINCT arguments come in as further inputs that are distinct already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.circuit import accumulators as acc
+from penstock.circuit.accumulators import MeasureSpec
+from penstock.circuit.operator import Delta, Result
+from penstock.circuit.operators.extremum import Extremum, Registers
+from penstock.evaluate.compile import compile_expr, compile_predicate
+from penstock.plan.expr import Expr
+from penstock.plan.nodes import Agg
+from penstock.state import measures as m
+from penstock.state.arrangement import Arrangement
+from penstock.state.batch import Batch, Layout
+from penstock.state.grouping import Groups, group_rows
+from penstock.state.laws import ACCUMULATOR_SUM, FLOAT_LIMB_SUM
+from penstock.state.measures import Measure
+from penstock.zset.column import Column, equal_rows, nulls
+from penstock.zset.column import concat as concat_columns
+from penstock.zset.types import SqlType
+from penstock.zset.zset import ZSet, union
+
+EXTREMES = {"min": False, "max": True, "first": False}  # name: descending
+
+
+@dataclass(frozen=True)
+class AggregateInput:
+    """An aggregate, with its argument and filter over the columns of one of the inputs."""
+
+    agg: Agg
+    arg: Expr | None
+    filter: Expr | None
+    input: int
+
+
+class Aggregate:
+    name = "aggregate"
+
+    def __init__(
+        self,
+        key_types: Sequence[SqlType],
+        keys: Sequence[Sequence[int]],  # the key's positions in each input
+        aggs: Sequence[AggregateInput],
+        names: Sequence[Sequence[str]],  # column names of each input, for messages
+    ) -> None:
+        self._key_types = tuple(key_types)
+        self._keys = [list(k) for k in keys]
+        specs: dict[MeasureSpec, int] = {MeasureSpec(acc.ROWS): 0}
+        extremes: dict[tuple[Expr | None, Expr | None, bool], int] = {}
+        self._outputs: list[tuple[bool, object, object]] = []
+        for a in aggs:
+            if a.agg.name in EXTREMES:
+                key = (a.arg, a.filter, EXTREMES[a.agg.name])
+                self._outputs.append((True, extremes.setdefault(key, len(extremes)), None))
+                continue
+            wanted = acc.measures_of(a.agg, a.arg, a.filter, a.input)
+            places = [specs.setdefault(s, len(specs)) for s in wanted]
+            self._outputs.append((False, places, acc.finisher(a.agg, a.arg.type if a.arg else None)))
+        self._specs = list(specs)
+        self._compiled = [_compile(s.arg, s.filter, names[s.input]) for s in self._specs]
+        self._extremes = [
+            Extremum(self._key_types, arg, filter, down, names[0]) for arg, filter, down in extremes  # type: ignore[arg-type]
+        ]
+        self._registers = Registers(self._key_types, [e.type for e in self._extremes])
+        groups = Layout(self._key_types, tuple(range(len(self._key_types))), unique=True)
+        self.layouts: tuple[Layout, ...] = (groups,)
+        self.routes = tuple(tuple(k) for k in keys)
+        if self._extremes:
+            self.layouts = (groups, self._registers.layout, *(e.layout for e in self._extremes))
+
+    # -- one step --------------------------------------------------------------------------
+
+    def step(self, deltas: Sequence[Delta], state: Sequence[Arrangement]) -> Result:
+        columns, groups, owners = self._group(deltas)
+        changes = self._measures(deltas, groups, owners)
+        hashes = groups.hashes
+        old = state[0].lookup(hashes, columns, changes)
+        new = [m.plus(a, b) for a, b in zip(old, changes, strict=True)]
+        appends: list[Batch | None] = [_nonzero(hashes, columns, changes)]
+        old_extremes: list[Column] = []
+        new_extremes: list[Column] = []
+        if self._extremes:
+            rows = deltas[0]
+            old_extremes, new_extremes, more = self._step_extremes(rows, columns, groups, owners, new, state)
+            appends += more
+        return self._emit(columns, old, new, old_extremes, new_extremes), appends
+
+    def _group(self, deltas: Sequence[Delta]) -> tuple[tuple[Column, ...], Groups, list[np.ndarray | None]]:
+        """The groups that the deltas touch: their key columns, and which rows of the inputs they own."""
+        present = [(i, d) for i, d in enumerate(deltas) if d is not None]
+        parts = [d.zset() if isinstance(d, Batch) else d for _, d in present]
+        keys = [p.select(self._keys[i]) for (i, _), p in zip(present, parts, strict=True)]
+        together = keys[0] if len(keys) == 1 else union(keys)
+        groups = group_rows(together.columns, len(together))
+        first = groups.first_rows()
+        columns = together.columns if len(first) == len(together) == 1 else tuple(c.take(first) for c in together.columns)
+        owners: list[np.ndarray | None] = [None] * len(deltas)
+        if len(present) > 1:
+            member = groups.member_of(len(together))
+            at = 0
+            for (i, _), part in zip(present, parts, strict=True):
+                owners[i] = member[at : at + len(part)]
+                at += len(part)
+        return columns, groups, owners
+
+    def _measures(self, deltas: Sequence[Delta], groups: Groups, owners: Sequence[np.ndarray | None]) -> list[Measure]:
+        changes: list[Measure] = []
+        count = len(groups.starts)
+        arranged: dict[int, tuple[ZSet, np.ndarray, np.ndarray | None]] = {}
+        for i, delta in enumerate(deltas):
+            if delta is not None:
+                arranged[i] = _arranged(delta, groups, owners[i])
+        for spec, (arg, passes) in zip(self._specs, self._compiled, strict=True):
+            if spec.input not in arranged:
+                changes.append(acc.empty_measure(spec.kind, count))
+                continue
+            delta, starts, present = arranged[spec.input]
+            weights = delta.weights
+            if passes is not None:
+                weights = np.where(passes(delta.columns, len(delta)), weights, 0)
+            column = arg(delta.columns, len(delta)) if arg is not None else None
+            change = acc.measure(spec.kind, column, weights, starts)
+            if present is not None:
+                change = m.add_at(acc.empty_measure(spec.kind, count), present, change)
+            changes.append(change)
+        return changes
+
+    def _step_extremes(
+        self,
+        delta: Delta,
+        columns: tuple[Column, ...],
+        groups: Groups,
+        owners: Sequence[np.ndarray | None],
+        new: Sequence[Measure],
+        state: Sequence[Arrangement],
+    ) -> tuple[list[Column], list[Column], list[Batch | None]]:
+        hashes = groups.hashes
+        old_values = self._registers.read(state[1], hashes, columns)
+        if delta is None:
+            return old_values, old_values, [None] * (1 + len(self._extremes))
+        assert isinstance(delta, ZSet)
+        member = owners[0] if owners[0] is not None else groups.member_of(len(delta))
+        new_values, appends = [], []
+        for extremum, old, arrangement in zip(self._extremes, old_values, state[2:], strict=False):
+            value, batch = extremum.step(delta, columns, hashes, member, old, arrangement)
+            new_values.append(value)
+            appends.append(batch)
+        register = self._registers.change(columns, old_values, new_values)
+        return old_values, new_values, [register, *appends]
+
+    # -- output ----------------------------------------------------------------------------
+
+    def _emit(
+        self,
+        columns: tuple[Column, ...],
+        old: Sequence[Measure],
+        new: Sequence[Measure],
+        old_extremes: Sequence[Column],
+        new_extremes: Sequence[Column],
+    ) -> ZSet | None:
+        before = self._values(old, old_extremes)
+        after = self._values(new, new_extremes)
+        if self._key_types:
+            was, is_now = old[0] > 0, new[0] > 0  # type: ignore[operator]
+        else:  # without keys there is always one row
+            was = is_now = np.ones(len(new[0]), np.bool_)
+        if before:
+            same = was & is_now
+            for a, b in zip(before, after, strict=True):
+                if not same.any():
+                    break
+                same = same & equal_rows(a, b)
+        else:
+            same = was & is_now
+        gone, come = np.flatnonzero(was & ~same), np.flatnonzero(is_now & ~same)
+        if not len(gone) and not len(come):
+            return None
+        row_before, row_after = (*columns, *before), (*columns, *after)
+        weights = np.concatenate((np.full(len(gone), -1), np.full(len(come), 1)))
+        return ZSet(
+            tuple([concat_columns((a.take(gone), b.take(come))) for a, b in zip(row_before, row_after, strict=True)]),
+            weights,
+        )
+
+    def _values(self, measures: Sequence[Measure], extremes: Sequence[Column]) -> list[Column]:
+        values = []
+        for is_extreme, place, finish in self._outputs:
+            if is_extreme:
+                values.append(extremes[place])  # type: ignore[index]
+            else:
+                values.append(finish([measures[p] for p in place]))  # type: ignore[operator,attr-defined]
+        return values
+
+    def seed(self) -> ZSet | None:
+        if self._key_types:
+            return None
+        nothing = [acc.empty_measure(s.kind, 1) for s in self._specs]
+        values = self._values(nothing, [nulls(e.type, 1) for e in self._extremes])
+        return ZSet(tuple(values), np.ones(1, np.int64))
+
+    def law(self) -> str:
+        floats = any(s.kind.startswith("float_") for s in self._specs)
+        laws = f"{ACCUMULATOR_SUM.title} + {FLOAT_LIMB_SUM.title}" if floats else ACCUMULATOR_SUM.title
+        return f"{laws}; extremum_requires_rmw" if self._extremes else laws
+
+
+def _compile(arg: Expr | None, filter: Expr | None, names: Sequence[str]):  # type: ignore[no-untyped-def]
+    return (
+        compile_expr(arg, names=names) if arg is not None else None,
+        compile_predicate(filter, names=names) if filter is not None else None,
+    )
+
+
+def _arranged(delta: Delta, groups: Groups, owner: np.ndarray | None) -> tuple[ZSet, np.ndarray, np.ndarray | None]:
+    """An input's rows in group order, where each group begins, and which groups it touches (None: all)."""
+    assert isinstance(delta, ZSet)
+    if owner is None:
+        return (delta if groups.order is None else delta.take(groups.order)), groups.starts, None
+    order = np.argsort(owner, kind="stable")
+    sorted_owner = owner[order]
+    change = np.concatenate(([True], sorted_owner[1:] != sorted_owner[:-1]))
+    starts = np.flatnonzero(change)
+    return delta.take(order), starts, sorted_owner[starts]
+
+
+def _nonzero(hashes: np.ndarray, columns: tuple[Column, ...], changes: Sequence[Measure]) -> Batch | None:
+    keep = m.any_nonzero(changes)
+    batch = Batch(hashes, columns, tuple(changes))
+    if keep.all():
+        return batch
+    kept = np.flatnonzero(keep)
+    return batch.take(kept) if len(kept) else None

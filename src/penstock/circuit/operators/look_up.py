@@ -1,0 +1,88 @@
+"""look_up: one step of a join's delta path: rows joined with what stands under their key.
+
+    look_up(rows) = rows x B_old,  or  rows x (B_old + dB)  where the path sees the epoch's new rows
+
+An inner join of n inputs is n paths, each from one input's delta through the others:
+
+    d (A1 x ... x An) = sum over i of  A1_new x ... x A(i-1)_new x dAi x A(i+1)_old x ... x An_old
+
+No intermediate result is stored; the arrangements are shared with every view that needs the same
+input by the same key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.circuit.operator import Delta, Result, Stateless
+from penstock.evaluate.compile import Predicate, compile_predicate
+from penstock.kernels.hashing import hash_columns
+from penstock.plan.expr import Expr
+from penstock.state.arrangement import Arrangement, probe_batch
+from penstock.state.batch import Batch
+from penstock.zset.zset import ZSet, union
+
+
+class LookUp(Stateless):
+    """Inputs: the rows, and (where it sees the epoch's new rows) the arrangement's delta."""
+
+    name = "look_up"
+
+    def __init__(
+        self,
+        probe: Sequence[int],  # the rows' key columns, in the order of the arrangement's key
+        not_null: Sequence[int],  # those of them where NULL matches nothing
+        columns: Sequence[int],  # those of the arrangement that the output has after the rows' own
+        filters: Sequence[Expr] = (),  # over the output's columns
+        names: Sequence[str] = (),
+    ) -> None:
+        self._probe = list(probe)
+        self._not_null = list(not_null)
+        self._columns = list(columns)
+        self._filters = [compile_predicate(f, names=names) for f in filters]
+        self.routes = (tuple(probe), None)
+
+    def step(self, deltas: Sequence[Delta], state: Sequence[Arrangement]) -> Result:
+        rows = deltas[0]
+        if rows is None:
+            return None, ()
+        pending = deltas[1] if len(deltas) > 1 else None
+        assert isinstance(rows, ZSet) and (pending is None or isinstance(pending, Batch))
+        return self.join(rows, state[0], pending), ()
+
+    def join(self, rows: ZSet, arrangement: Arrangement, pending: Batch | None) -> ZSet | None:
+        """The rows joined with the arrangement, and with the batch that is pending for it."""
+        batches = arrangement.batches if pending is None else [*arrangement.batches, pending]
+        rows = _matchable(rows, self._not_null)
+        count = len(rows)
+        if not count or not batches:
+            return None
+        keys = [rows.columns[p] for p in self._probe]
+        hashes = hash_columns(keys, count)
+        parts: list[ZSet] = []
+        for batch in batches:
+            found = probe_batch(arrangement.layout, batch, hashes, keys)
+            if found is None:
+                continue
+            mine, theirs = found
+            columns = [c.take(mine) for c in rows.columns]
+            columns += [batch.columns[p].take(theirs) for p in self._columns]
+            parts.append(_pass(ZSet(tuple(columns), rows.weights[mine] * batch.weights[theirs]), self._filters))
+        return union(parts) if parts else None
+
+
+def _matchable(rows: ZSet, positions: Sequence[int]) -> ZSet:
+    valid = None
+    for position in positions:
+        mask = rows.columns[position].validity()
+        if mask is not None:
+            valid = mask if valid is None else valid & mask
+    return rows if valid is None or valid.all() else rows.filter(valid)
+
+
+def _pass(rows: ZSet, filters: Sequence[Predicate]) -> ZSet:
+    for passes in filters:
+        mask = passes(rows.columns, len(rows))
+        if not mask.all():
+            rows = rows.filter(mask)
+    return rows

@@ -1,0 +1,31 @@
+"""map: each row becomes one row of expressions over it.
+
+    d map(A) = map(dA)        linear, no state
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.circuit.operator import Delta, Result, Stateless
+from penstock.evaluate.compile import compile_expr
+from penstock.plan.expr import Col, Expr
+from penstock.state.arrangement import Arrangement
+from penstock.zset.zset import ZSet
+
+
+class Map(Stateless):
+    name = "map"
+
+    def __init__(self, exprs: Sequence[Expr], names: Sequence[str]) -> None:
+        columns = [e.index for e in exprs if isinstance(e, Col)]
+        self._positions = columns if len(columns) == len(exprs) else None
+        self._compute = None if self._positions is not None else [compile_expr(e, names=names) for e in exprs]
+
+    def step(self, deltas: Sequence[Delta], state: Sequence[Arrangement]) -> Result:
+        delta = deltas[0]
+        assert isinstance(delta, ZSet)
+        if self._compute is None:
+            return delta.select(self._positions or ()), ()
+        columns, count = delta.columns, len(delta)
+        return ZSet(tuple([f(columns, count) for f in self._compute]), delta.weights), ()

@@ -1,0 +1,1 @@
+"""A shop whose views keep up with its orders, live in the terminal: `python -m penstock.demo`."""

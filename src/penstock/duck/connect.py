@@ -1,0 +1,188 @@
+"""The only door to DuckDB: connections that behave like Postgres, and errors in our own words."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import duckdb
+
+from penstock.base import errors as e
+
+DuckError = duckdb.Error
+DuckConnection = duckdb.DuckDBPyConnection
+
+# What makes DuckDB answer as Postgres does. The order matters: external access goes last, because
+# nothing can be loaded after it.
+SETTINGS = (
+    ("integer_division", "true"),
+    ("default_null_order", "'postgres'"),
+    ("error_on_division_by_zero", "true"),
+    ("ieee_floating_point_ops", "false"),  # 1.0 / 0.0 is an error, as it is for integers
+    ("TimeZone", "'UTC'"),
+    ("errors_as_json", "true"),  # the only form that says where in the text an error lies
+    ("python_enable_replacements", "false"),  # a table name never means a Python variable
+    ("enable_external_access", "false"),  # SQL text from users reads no files and loads no code
+)
+
+
+def connect(threads: int | None = None) -> DuckConnection:
+    """A private in-memory database with the settings above.
+
+    >>> connect(threads=1).sql("SELECT 7 / 2 AS n").fetchall()
+    [(3,)]
+    """
+    connection = duckdb.connect(":memory:")
+    for name, value in SETTINGS:
+        connection.execute(f"SET {name} = {value}")
+    if threads is not None:
+        connection.execute(f"SET threads = {int(threads)}")
+    return connection
+
+
+def translate(error: Exception, sql: str | None = None) -> e.PenstockError:
+    """Our error for one of DuckDB's: one sentence, a hint where there is one, a position if `sql` is given.
+
+    >>> try:
+    ...     connect(threads=1).sql("SELECT 1 + nope")
+    ... except DuckError as caught:
+    ...     print(translate(caught, "SELECT 1 + nope"))
+    column "nope" does not exist
+    """
+    if isinstance(error, e.PenstockError):
+        return error
+    kind, _, rest = str(error).partition(" Error: ")
+    if not rest:
+        kind, rest = type(error).__name__.removesuffix("Exception"), str(error)
+    if rest.startswith("{"):
+        try:
+            fields = json.loads(rest)
+        except ValueError:
+            fields = {"exception_message": rest}
+    else:
+        fields = {"exception_message": rest}
+    position = fields.get("position")
+    return describe(kind, str(fields.get("exception_message", rest)), position, sql)
+
+
+def describe(
+    kind: str, message: str, position: str | int | None = None, sql: str | None = None
+) -> e.PenstockError:
+    """The error for DuckDB's kind of error ("Binder", "catalog", ...), message and byte position.
+
+    `json_serialize_plan` reports errors as such fields instead of raising them.
+
+    >>> describe("binder", 'Referenced column "amont" not found in FROM clause!\\nCandidate bindings: "amount"')
+    UndefinedColumn('column "amont" does not exist')
+    """
+    message = message.split("\n\nLINE ")[0].strip()
+    message = re.sub(r" when casting from source column \w+", "", message)
+    message = re.sub(
+        r"\b(U?INT(?:8|16|32|64|128))\b", lambda found: _SQL_NAMES.get(found[1], found[1]), message
+    )
+    where = _characters(position, sql)
+    for pattern, error_class, text, fixed_hint in _MESSAGES:
+        found = re.search(pattern, message, re.DOTALL)
+        if found:
+            groups = [g or "" for g in found.groups()]
+            return error_class(text.format(*groups), hint=fixed_hint or _hint(message), position=where)
+    error_class = _KINDS.get(kind.strip().lower().replace("_", " "), e.EvaluationError)
+    return error_class(_first_sentence(message), hint=_hint(message), position=where)
+
+
+def _characters(position: str | int | None, sql: str | None) -> int | None:
+    """DuckDB counts bytes of UTF-8, we count characters."""
+    if position is None or sql is None:
+        return None
+    return len(sql.encode()[: int(position)].decode(errors="ignore"))
+
+
+def _first_sentence(message: str) -> str:
+    """The message without its candidates, advice on settings and exclamation marks."""
+    text = message.split("\n")[0].strip()
+    text = re.split(r"\. (?:You might need|Use TRY|Use \"SET|Use SET|Either )", text)[0]
+    text = text.rstrip("!. ")
+    return text[:1].lower() + text[1:] if text[:2] != text[:2].upper() else text
+
+
+def _hint(message: str) -> str | None:
+    """What DuckDB suggests: a similar name, or what may be meant."""
+    found = re.search(r"Did you mean:? (.+?)\??$", message, re.MULTILINE)
+    if found:
+        return f"Did you mean {found[1].strip()}?"
+    found = re.search(r"Candidate (?:bindings|tables|Entries):[ :]*(.+)$", message, re.MULTILINE)
+    if found:
+        return f"Did you mean {_alternatives(found[1])}?"
+    found = re.search(r"\(use: (.+)\)", message)
+    if found:
+        return f"Say {found[1]}.".replace("'", "")
+    if "Candidate functions:" in message:
+        candidates = [
+            line.strip() for line in message.split("Candidate functions:")[1].splitlines() if line.strip()
+        ]
+        if len(candidates) <= 4:
+            return f"It exists as {'; '.join(candidates)}."
+        return "Add an explicit cast, such as CAST(x AS BIGINT)."
+    found = re.search(r"^(Either .+)$", message, re.MULTILINE)
+    return found[1] if found else None
+
+
+def _alternatives(names: str) -> str:
+    return " or ".join(part.strip() for part in names.split(",") if part.strip())
+
+
+# The kinds of error that DuckDB prefixes its messages with.
+_KINDS: dict[str, type[e.PenstockError]] = {
+    "parser": e.SqlSyntaxError,
+    "syntax": e.SqlSyntaxError,
+    "binder": e.BindError,
+    "catalog": e.BindError,
+    "mismatch type": e.TypeMismatch,
+    "invalid type": e.TypeMismatch,
+    "typemismatch": e.TypeMismatch,
+    "conversion": e.InvalidValue,
+    "out of range": e.NumericOutOfRange,
+    "constraint": e.CheckViolation,
+    "not implemented": e.BindError,
+    "permission": e.BindError,
+    "missing extension": e.BindError,
+    "invalid input": e.EvaluationError,
+}
+
+# What DuckDB calls these types inside.
+_SQL_NAMES = {
+    "INT8": "TINYINT", "INT16": "SMALLINT", "INT32": "INTEGER", "INT64": "BIGINT", "INT128": "HUGEINT",
+    "UINT8": "UTINYINT", "UINT16": "USMALLINT", "UINT32": "UINTEGER", "UINT64": "UBIGINT", "UINT128": "UHUGEINT",
+}  # fmt: skip
+
+_DIVISION_HINT = "Guard it with NULLIF(divisor, 0) or CASE."
+
+# Messages that have a place of their own in our tree: pattern, error, text, hint (or DuckDB's own).
+_MESSAGES: tuple[tuple[str, type[e.PenstockError], str, str | None], ...] = (
+    (r"^Division by zero in expression (.+?)\. Use TRY", e.DivisionByZero, "division by zero in {0}", _DIVISION_HINT),
+    (r"[Dd]ivision by zero", e.DivisionByZero, "division by zero", _DIVISION_HINT),
+    (r'^Referenced column "(.+?)" (?:was )?not found', e.UndefinedColumn, 'column "{0}" does not exist', None),
+    (r'^Table "(.+?)" does not have a column named "(.+?)"', e.UndefinedColumn,
+     'table "{0}" has no column "{1}"', None),
+    (r"^Referenced update column (\S+) not found", e.UndefinedColumn, 'column "{0}" does not exist', None),
+    (r'^Ambiguous reference to column name "(.+?)"', e.BindError, 'column "{0}" is ambiguous', None),
+    (r'^Referenced table "(.+?)" not found', e.UndefinedTable, 'table "{0}" is not in the FROM clause', None),
+    (r"^(?:Table|View) with name \"?(.+?)\"? does not exist", e.UndefinedTable,
+     'table or view "{0}" does not exist', None),
+    (r"^(?:Table|View) with name \"?(.+?)\"? already exists", e.DuplicateObject, '"{0}" already exists', None),
+    (r"^Column with name \"?(.+?)\"? already exists", e.BindError, 'column "{0}" is named twice', None),
+    (r"^(Scalar |Aggregate |Table |Macro )*Function with name (.+?) does not exist", e.UndefinedFunction,
+     "function {1} does not exist", None),
+    (r"^Type with name (.+?) does not exist", e.BindError, "type {0} does not exist", None),
+    (r"^No function matches the given name and argument types '(.+?)'\.", e.UndefinedFunction,
+     "no function {0} exists", None),
+    (r"^More than one row returned by a subquery", e.CardinalityViolation,
+     "a subquery used as a value returned more than one row", "Add LIMIT 1, an aggregate or a narrower WHERE."),
+    (r"^NOT NULL constraint failed: (.+)$", e.NotNullViolation, "NULL in {0}, which is NOT NULL", None),
+    (r"constraint violation: duplicate key \"(.+?)\"", e.UniqueViolation, "key {0} exists already", None),
+    (r"^CHECK constraint failed(.*)$", e.CheckViolation, "a row breaks a CHECK constraint{0}", None),
+    (r"^Type (\S+) with value (.+?) can't be cast because the value is out of range for the destination type (\S+)",
+     e.NumericOutOfRange, "{1} does not fit {2}", "Use a larger type."),
+    (r"^Could not cast value (.+?) (?:from \S+ )?to (DECIMAL\S+)", e.NumericOutOfRange, "{0} does not fit {1}",
+     "Use a larger type."),
+)  # fmt: skip

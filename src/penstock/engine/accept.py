@@ -1,0 +1,176 @@
+"""Checking a delta against its table before anything happens: keys, NULLs, missing rows, CHECKs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from penstock.base.errors import (
+    CheckViolation,
+    InvalidDelta,
+    MissingRow,
+    NotNullViolation,
+    UniqueViolation,
+)
+from penstock.base.limits import ERROR_ROWS_MAX, ERROR_VALUE_LENGTH_MAX
+from penstock.engine.catalog import Table
+from penstock.kernels.hashing import hash_columns
+from penstock.state.arrangement import probe_batch
+from penstock.state.batch import Batch, Layout, build, concat_batches, merge
+from penstock.state.grouping import group_rows
+from penstock.zset.zset import ZSet, union
+
+
+def accept(table: Table, delta: ZSet, pending: ZSet | None = None) -> tuple[ZSet, Batch | None]:
+    """The whole change of the epoch (what is pending, then the delta) and, for tables with a key, the
+    same arranged by key. Raises if the table would not be right after it; nothing is changed here."""
+    if len(delta):
+        _check_values(table, delta)
+    whole = delta if pending is None else union([pending, delta])
+    if table.keyed is None:
+        return _accept_bag(table, whole), None
+    batch = build(table.keyed.layout, whole.columns, (whole.weights,))
+    _check_key(table, batch)
+    return batch.zset(), batch
+
+
+def _check_values(table: Table, delta: ZSet) -> None:
+    for position in table.not_null:
+        null = delta.columns[position].validity()
+        if null is not None and not null.all():
+            name = table.schema.names[position]
+            raise NotNullViolation(
+                f'column "{name}" of "{table.name}" must not be NULL', hint="Give it a value or a default."
+            )
+    added = None
+    for text, check in table.checks:
+        added = delta.filter(delta.weights > 0) if added is None else added
+        result = check(added.columns, len(added))
+        failed = ~result.values if result.valid is None else result.valid & ~result.values
+        if failed.any():
+            row = describe_row(table, added, int(np.flatnonzero(failed)[0]))
+            raise CheckViolation(f'a row of "{table.name}" breaks CHECK ({text}): {row}')
+
+
+def _accept_bag(table: Table, delta: ZSet) -> ZSet:
+    """A table without a key: what is removed must be there often enough."""
+    if not (delta.weights < 0).any():
+        return delta
+    assert table.bag is not None
+    types = table.schema.types
+    batch = build(Layout(types, tuple(range(len(types))), unique=True), delta.columns, (delta.weights,))
+    rows = batch.zset()
+    removed = np.flatnonzero(rows.weights < 0)
+    if len(removed):
+        gone = rows.take(removed)
+        missing = np.flatnonzero(table.bag.weights_of(gone) + gone.weights < 0)
+        if len(missing):
+            raise missing_row(table, gone, missing)
+    return rows
+
+
+def _check_key(table: Table, batch: Batch) -> None:
+    """After the epoch each key must have one row at most, and none a negative weight."""
+    assert table.keyed is not None
+    keys = [batch.columns[k] for k in table.key]
+    found: list[Batch] = []
+    for stored, _, theirs in table.keyed.probe(batch.hashes, keys):
+        found.append(stored.take(np.unique(theirs)))
+    after = merge(table.keyed.layout, [batch, *found]) if found else batch
+    weights = after.weights
+    negative = np.flatnonzero(weights < 0)
+    if len(negative):
+        raise missing_row(table, after.zset(), negative)
+    if (weights > 1).any():
+        raise _duplicate(table, after.zset(), int(np.flatnonzero(weights > 1)[0]))
+    if len(after) > 1 and (after.hashes[1:] == after.hashes[:-1]).any():
+        groups = group_rows([after.columns[k] for k in table.key], len(after))
+        if len(groups.starts) < len(after):
+            counts = np.diff(np.append(groups.starts, len(after)))
+            first = groups.first_rows()[np.flatnonzero(counts > 1)[0]]
+            raise _duplicate(table, after.zset(), int(first))
+
+
+def upsert(table: Table, delta: ZSet, pending: ZSet | None) -> ZSet:
+    """The delta that sets rows by key: rows in order, the last one of a key counts; what stood under the
+    key goes. A negative weight removes the key's row, whatever the other columns say."""
+    if table.keyed is None:
+        raise InvalidDelta(
+            f'table "{table.name}" has no primary key to upsert by', hint="Declare a PRIMARY KEY."
+        )
+    keys = [delta.columns[k] for k in table.key]
+    groups = group_rows(keys, len(delta))
+    order = np.arange(len(delta)) if groups.order is None else groups.order
+    stops = np.append(groups.starts, len(delta))[1:] - 1
+    last = order[stops]  # the sort is stable, so the last row of a key is the last one given
+    kept = delta.take(last)
+    old = rows_at(table, kept, pending)
+    gone = kept.weights < 0
+    if gone.any():
+        present = set(_keys_of(table, old))
+        for i in np.flatnonzero(gone).tolist():
+            row = kept.take(np.array([i]))
+            first = bool((delta.weights[groups.member_of(len(delta)) == i] > 0).any())
+            if _keys_of(table, row)[0] not in present and not first:
+                raise missing_row(table, row, np.array([0]))
+    added = kept.filter(~gone)
+    added = ZSet(added.columns, np.ones(len(added), np.int64))
+    return union([old.negate(), added])
+
+
+def rows_at(table: Table, rows: ZSet, pending: ZSet | None) -> ZSet:
+    """The table's rows, with what is pending, under the keys of these rows."""
+    assert table.keyed is not None
+    keys = [rows.columns[k] for k in table.key]
+    hashes = hash_columns(keys, len(rows))
+    found = [stored.take(np.unique(theirs)) for stored, _, theirs in table.keyed.probe(hashes, keys)]
+    if pending is not None and len(pending):
+        batch = build(table.keyed.layout, pending.columns, (pending.weights,))
+        order = np.argsort(hashes, kind="stable")
+        hit = probe_batch(table.keyed.layout, batch, hashes[order], [k.take(order) for k in keys])
+        if hit is not None:
+            found.append(batch.take(np.unique(hit[1])))
+    if not found:
+        return rows.take(np.zeros(0, np.int64))
+    merged = merge(table.keyed.layout, [concat_batches(found)])
+    return merged.zset()
+
+
+def _keys_of(table: Table, rows: ZSet) -> list[tuple[Any, ...]]:
+    return list(zip(*(rows.columns[k].to_pylist() for k in table.key), strict=True))
+
+
+def describe_row(table: Table, rows: ZSet, row: int) -> str:
+    """A row for a message: (id = 1, name = 'ann')."""
+    one = rows.take(np.array([row]))
+    values = [shorten(c.to_pylist()[0]) for c in one.columns]
+    return "(" + ", ".join(f"{n} = {v}" for n, v in zip(table.schema.names, values, strict=True)) + ")"
+
+
+def shorten(value: Any) -> str:
+    """A value for a message."""
+    if value is None:
+        return "NULL"
+    text = repr(value) if isinstance(value, (str, bytes)) else str(value)
+    return text if len(text) <= ERROR_VALUE_LENGTH_MAX else text[:ERROR_VALUE_LENGTH_MAX] + "..."
+
+
+def missing_row(table: Table, rows: ZSet, which: np.ndarray) -> MissingRow:
+    shown = "; ".join(describe_row(table, rows, int(i)) for i in which[:ERROR_ROWS_MAX])
+    more = f" and {len(which) - ERROR_ROWS_MAX} more" if len(which) > ERROR_ROWS_MAX else ""
+    return MissingRow(
+        f'the delta removes rows that "{table.name}" does not have: {shown}{more}',
+        hint="Nothing of the delta was applied. Remove rows exactly as they are in the table.",
+    )
+
+
+def _duplicate(table: Table, rows: ZSet, row: int) -> UniqueViolation:
+    one = rows.take(np.array([row]))
+    names = [table.schema.names[k] for k in table.key]
+    values = [shorten(one.columns[k].to_pylist()[0]) for k in table.key]
+    key = ", ".join(f"{n} = {v}" for n, v in zip(names, values, strict=True))
+    return UniqueViolation(
+        f'table "{table.name}" already has a row with the key ({key})',
+        hint='Use INSERT ... ON CONFLICT, or mode="upsert" for tick().',
+    )

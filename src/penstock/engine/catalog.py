@@ -1,0 +1,151 @@
+"""Tables, views and materialized views by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from penstock.base.errors import DuplicateObject, UndefinedTable
+from penstock.evaluate.compile import Eval
+from penstock.plan.nodes import Node
+from penstock.sql.tokens import fold
+from penstock.state.arrangement import Arrangement
+from penstock.state.contents import Contents
+from penstock.zset.types import Schema
+from penstock.zset.zset import ZSet, empty_zset
+
+
+@dataclass(frozen=True)
+class VolatileDefault:
+    """A default such as now(): evaluated when a row is written, not when the table is made."""
+
+    text: str
+
+
+@dataclass
+class Table:
+    """A table: rows that users change. With a primary key its rows are arranged by that key."""
+
+    name: str
+    schema: Schema
+    node: int  # the circuit's source
+    not_null: tuple[int, ...] = ()
+    defaults: tuple[Any, ...] = ()  # in the form of Const.value, None is NULL; or a VolatileDefault
+    default_texts: tuple[str | None, ...] = ()
+    key: tuple[int, ...] = ()
+    checks: tuple[tuple[str, Eval], ...] = ()
+    key_node: int | None = None  # the node that arranges the rows by key
+    keyed: Arrangement | None = None
+    bag: Contents | None = None
+    version: int = 0  # of the rows: grows with every change
+    kind: str = "table"
+
+    def rows(self) -> ZSet:
+        """Everything in the table."""
+        if self.bag is not None:
+            return self.bag.rows()
+        assert self.keyed is not None
+        whole = self.keyed.contents()
+        return empty_zset(self.schema.types) if whole is None else whole.zset()
+
+    def row_count(self) -> int:
+        return self.bag.row_count() if self.bag is not None else self.keyed.rows()  # type: ignore[union-attr]
+
+
+@dataclass
+class View:
+    """A plain view: text, expanded where it is used."""
+
+    name: str
+    sql: str  # the query
+    columns: list[tuple[str, str]]  # names and types
+    depends: frozenset[str]  # folded names
+    kind: str = "view"
+
+
+@dataclass
+class MaterializedView:
+    """A view that is kept fresh."""
+
+    name: str
+    sql: str
+    schema: Schema
+    depends: frozenset[str]
+    plan: Node
+    node: int
+    contents: Contents
+    options: dict[str, str] = field(default_factory=dict)
+    version: int = 0
+    kind: str = "materialized view"
+
+    def rows(self) -> ZSet:
+        return self.contents.rows()
+
+    def row_count(self) -> int:
+        return self.contents.row_count()
+
+
+Relation = Table | View | MaterializedView
+
+
+class Catalog:
+    """Relations by folded name."""
+
+    def __init__(self) -> None:
+        self._relations: dict[str, Relation] = {}
+
+    def __iter__(self) -> Iterator[Relation]:
+        return iter(self._relations.values())
+
+    def find(self, name: str) -> Relation | None:
+        return self._relations.get(fold(name))
+
+    def get(self, name: str) -> Relation:
+        found = self.find(name)
+        if found is None:
+            known = sorted(r.name for r in self)
+            hint = f"There is {', '.join(known[:8])}." if known else "Create it first."
+            raise UndefinedTable(f'table or view "{name}" does not exist', hint=hint)
+        return found
+
+    def check_free(self, name: str) -> None:
+        found = self.find(name)
+        if found is not None:
+            raise DuplicateObject(f'{found.kind} "{found.name}" exists already', hint="Drop it first.")
+
+    def add(self, relation: Relation) -> None:
+        self._relations[fold(relation.name)] = relation
+
+    def remove(self, name: str) -> None:
+        del self._relations[fold(name)]
+
+    def tables(self) -> list[Table]:
+        return [r for r in self if isinstance(r, Table)]
+
+    def materialized(self) -> list[MaterializedView]:
+        return [r for r in self if isinstance(r, MaterializedView)]
+
+    def dependents(self, name: str) -> list[Relation]:
+        """What is built on this relation, directly or not, in the order in which to drop it."""
+        found: list[Relation] = []
+
+        def visit(wanted: str) -> None:
+            for relation in self:
+                if not isinstance(relation, Table) and wanted in relation.depends and relation not in found:
+                    visit(fold(relation.name))
+                    found.append(relation)
+
+        visit(fold(name))
+        return found
+
+
+def expand(rows: ZSet, columns: Sequence[int] | None = None) -> ZSet:
+    """One row for each multiplicity."""
+    if columns is not None:
+        rows = rows.select(columns)
+    if (rows.weights == 1).all():
+        return rows
+    return rows.take(np.repeat(np.arange(len(rows)), np.maximum(rows.weights, 0)))

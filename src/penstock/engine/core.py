@@ -1,0 +1,297 @@
+"""The flow's heart: catalog, circuit and epochs. SQL statements and the Python API are written on it.
+
+Every change goes through `propose` (which works out what an epoch would do, and changes nothing)
+and `commit` (which cannot fail for a reason that lies in the data).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from penstock.base.errors import BindError, DependentObjects, NotMaintainable, PenstockError, WrongObjectType
+from penstock.circuit.build import ArrangementKey, Builder, Registry, Source
+from penstock.circuit.circuit import Circuit, CircuitNode
+from penstock.circuit.operator import Delta
+from penstock.circuit.operators.arrange import Arrange
+from penstock.engine.catalog import (
+    Catalog,
+    MaterializedView,
+    Relation,
+    Table,
+    View,
+    VolatileDefault,
+)
+from penstock.engine.read import Reader
+from penstock.evaluate.compile import compile_expr
+from penstock.plan.nodes import Project
+from penstock.run.inline import Epoch, fill, run
+from penstock.sql.bind import Binder, TableDescription
+from penstock.sql.tokens import fold, quote
+from penstock.state.arrangement import Arrangement
+from penstock.state.batch import Batch
+from penstock.state.contents import Contents
+from penstock.zset.interchange import from_arrow
+from penstock.zset.types import Schema, SqlType
+from penstock.zset.zset import ZSet, union
+
+Change = tuple[ZSet, Batch | None]  # a table's delta, and the same arranged by its key
+
+
+class Core:
+    def __init__(self, share_arrangements: bool = True) -> None:
+        self.catalog = Catalog()
+        self.circuit = Circuit()
+        self.binder = Binder()
+        self.reader = Reader(self.catalog, self.binder)
+        self.epoch = 0
+        self._share = share_arrangements
+        self._registry = Registry()
+
+    def close(self) -> None:
+        self.reader.close()
+        self.binder.close()
+
+    # -- epochs ----------------------------------------------------------------------------
+
+    def propose(self, changes: Mapping[str, Change]) -> Epoch:
+        """What an epoch with these (accepted) changes of tables would do."""
+        deltas: dict[int, Delta] = {}
+        for name, (delta, batch) in changes.items():
+            table = self.table(name)
+            deltas[table.node] = delta
+            if table.key_node is not None:
+                deltas[table.key_node] = batch
+        return run(self.circuit, deltas)
+
+    def commit(self, changes: Mapping[str, Change], epoch: Epoch) -> dict[str, ZSet]:
+        """Make it so: the changes of the materialized views, by name."""
+        for name, (delta, batch) in changes.items():
+            table = self.table(name)
+            if batch is not None:
+                assert table.keyed is not None
+                table.keyed.append(batch)
+            else:
+                assert table.bag is not None
+                table.bag.append(delta)
+            table.version += 1
+        epoch.commit()
+        self.epoch += 1
+        return self._commit_views(epoch)
+
+    def _commit_views(self, epoch: Epoch) -> dict[str, ZSet]:
+        changed: dict[str, ZSet] = {}
+        for view in self.catalog.materialized():
+            delta = epoch.deltas.get(view.node)
+            if delta is None:
+                continue
+            rows = as_zset(delta)
+            view.contents.append(rows)
+            view.version += 1
+            changed[view.name] = rows
+        return changed
+
+    # -- names -----------------------------------------------------------------------------
+
+    def table(self, name: str) -> Table:
+        found = self.catalog.get(name)
+        if not isinstance(found, Table):
+            raise WrongObjectType(f'"{found.name}" is a {found.kind}, not a table', hint="Change its tables instead.")
+        return found
+
+    def source(self, name: str) -> Source:
+        found = self.catalog.get(name)
+        assert isinstance(found, (Table, MaterializedView))
+        return Source(found.node, found.schema.types, found.schema.names, found.row_count())
+
+    # -- tables ----------------------------------------------------------------------------
+
+    def create_table(self, description: TableDescription) -> Table:
+        """Add a table that the binder knows already."""
+        name, schema = description.name, description.schema
+        try:
+            defaults = tuple(self._default(d, schema, i) for i, d in enumerate(description.defaults))
+            checks = tuple((text, self._check(name, text)) for text in description.checks)
+            self.reader.add_rows_relation(name, schema)
+        except PenstockError:
+            self.binder.drop(name)
+            raise
+        node = self.circuit.reserve()
+        not_null = tuple(i for i, flag in enumerate(description.not_null) if flag)
+        key = tuple(sorted(description.primary_key))
+        table = Table(
+            name, schema, node, tuple(sorted({*not_null, *key})), defaults, description.defaults, key, checks
+        )
+        nodes = [CircuitNode(node, None, (), (), schema.types, schema.names, name)]
+        if key:
+            nodes.append(self._key_node(table))
+        else:
+            table.bag = Contents(f"table {name}", schema.types)
+        self.circuit.add(nodes)
+        self.catalog.add(table)
+        return table
+
+    def _key_node(self, table: Table) -> CircuitNode:
+        """A table's rows by primary key: also the arrangement for joins on that key."""
+        operator = Arrange(table.schema.types, table.key, ())
+        id = self.circuit.reserve()
+        keyed = Arrangement(f"table {table.name}", operator.layouts[0])
+        table.key_node, table.keyed = id, keyed
+        if self._share:
+            # A key is never NULL, so it serves joins on = as well as on IS NOT DISTINCT FROM.
+            for not_null in {(), table.key}:
+                self._registry.arrangements[ArrangementKey(table.node, table.key, not_null)] = id
+            self._registry.columns[id] = list(range(len(table.schema)))
+        label = f"{table.name} by primary key"
+        return CircuitNode(
+            id, operator, (table.node,), (), table.schema.types, table.schema.names, label, [keyed]
+        )
+
+    def _default(self, text: str | None, schema: Schema, column: int) -> Any:
+        if text is None:
+            return None
+        if self.binder.volatile_functions(f"SELECT ({text})"):
+            return VolatileDefault(text)
+        return self.evaluate(text, schema.types[column])
+
+    def evaluate(self, text: str, type: SqlType) -> Any:
+        """A constant expression's value, in the form of Const.value."""
+        answer = self.reader.query(f"SELECT CAST(({text}) AS {type.duck})")
+        return _constant_value(from_arrow(answer.column(0), type))
+
+    def _check(self, table: str, text: str):  # type: ignore[no-untyped-def]
+        plan = self.binder.plan(f"SELECT ({text}) AS ok FROM {quote(table)}")
+        if not isinstance(plan, Project):
+            raise BindError(f"CHECK ({text}) cannot be evaluated")
+        names = self.binder.plan(f"SELECT * FROM {quote(table)}").schema.names
+        scan = plan.input
+        columns = getattr(scan, "columns", None)
+        if columns is None:
+            raise BindError(f"CHECK ({text}) must only use the columns of its row")
+        compute = compile_expr(plan.exprs[0], names=[names[c] for c in columns])
+        return lambda rows, count: compute([rows[c] for c in columns], count)
+
+    # -- views -----------------------------------------------------------------------------
+
+    def create_view(self, name: str, sql: str, columns: tuple[str, ...] | None) -> View:
+        names = f" ({', '.join(quote(c) for c in columns)})" if columns else ""
+        depends = frozenset(fold(n) for n in self.binder.references(sql))
+        self.binder.create_view(f"CREATE VIEW {quote(name)}{names} AS {sql}")
+        try:
+            self.reader.add_view(name, sql, columns)
+        except PenstockError:
+            self.binder.drop(name)
+            raise
+        view = View(name, sql, self.reader.columns(f"SELECT * FROM {quote(name)}"), depends)
+        self.catalog.add(view)
+        return view
+
+    def create_materialized(
+        self, name: str, sql: str, columns: tuple[str, ...] | None, options: dict[str, Any]
+    ) -> MaterializedView:
+        """Plan, build and fill a materialized view; nothing is added if any of it fails."""
+        volatile = self.binder.volatile_functions(sql)
+        if volatile:
+            raise NotMaintainable(
+                f"{volatile[0]}() gives another answer each time, so a view with it cannot be maintained",
+                hint="Store its value in a column when the row is written.",
+            )
+        plan = self.binder.plan(sql)
+        schema = _view_schema(name, plan.schema, columns)
+        depends = frozenset(fold(n) for n in self.binder.references(sql))
+        builder = Builder(self.circuit, self._registry if self._share else Registry(), self.source)
+        root = builder.build(plan)
+        epoch = self._fill(builder, root)
+        rows = epoch.deltas.get(root)
+        contents = Contents(f"view {name}", schema.types)
+        if rows is not None:
+            contents.append(as_zset(rows))
+        self.binder.add_relation(name, schema)
+        self.reader.add_rows_relation(name, schema)
+        self._install(builder, epoch)
+        view = MaterializedView(name, sql, schema, depends, plan, root, contents, options)
+        view.version = 1
+        self.catalog.add(view)
+        return view
+
+    def _fill(self, builder: Builder, root: int) -> Epoch:
+        nodes = {**self.circuit.nodes, **builder.new, **builder.widened}
+        fresh = {*builder.new, *builder.widened}
+        stored = {r.node: r for r in self.catalog if isinstance(r, (Table, MaterializedView))}
+
+        def contents(id: int) -> Delta:
+            found = stored.get(id)
+            return found.rows() if found is not None else None
+
+        return fill(nodes, fresh, root, contents, lambda id: id not in fresh)
+
+    def _install(self, builder: Builder, epoch: Epoch) -> None:
+        epoch.commit()
+        self.circuit.add([*builder.new.values(), *builder.widened.values()])
+        if self._share:
+            self._registry = builder.registry
+
+    # -- dropping --------------------------------------------------------------------------
+
+    def drop(self, relation: Relation, cascade: bool) -> list[Relation]:
+        """Remove a relation and, with cascade, what is built on it."""
+        dependents = self.catalog.dependents(relation.name)
+        if dependents and not cascade:
+            names = ", ".join(f'{r.kind} "{r.name}"' for r in dependents)
+            raise DependentObjects(
+                f'cannot drop {relation.kind} "{relation.name}": {names} depends on it', hint="Add CASCADE."
+            )
+        dropped = [*dependents, relation]
+        for gone in dropped:
+            self.reader.drop(gone.name)
+            self.binder.drop(gone.name)
+            self.catalog.remove(gone.name)
+        self._sweep()
+        return dropped
+
+    def _sweep(self) -> None:
+        """Remove the nodes that nothing needs any more."""
+        roots = [v.node for v in self.catalog.materialized()]
+        for table in self.catalog.tables():
+            roots += [table.node] if table.key_node is None else [table.node, table.key_node]
+        needed = {n.id for n in self.circuit.below(roots)}
+        gone = set(self.circuit.nodes) - needed
+        self.circuit.remove(gone)
+        self._registry.forget(gone)
+
+
+def as_zset(delta: Delta) -> ZSet:
+    assert delta is not None
+    return delta.zset() if isinstance(delta, Batch) else delta
+
+
+def added(rows: ZSet, delta: ZSet | None) -> ZSet:
+    """Rows with a change added, for reads inside a transaction; equal rows are not yet added up."""
+    return rows if delta is None or not len(delta) else union([rows, delta])
+
+
+def _constant_value(column) -> Any:  # type: ignore[no-untyped-def]
+    if column.is_null()[0]:
+        return None
+    if column.type.kind != "arrow":
+        return column.values[0].item() if hasattr(column.values[0], "item") else column.values[0]
+    value = column.values[0].as_py()
+    if column.type.id == "INTERVAL":
+        return (value.months, value.days, value.nanoseconds // 1000)
+    return value
+
+
+def _view_schema(name: str, schema: Schema, columns: Sequence[str] | None) -> Schema:
+    names = schema.names
+    if columns is not None:
+        if len(columns) > len(names):
+            raise BindError(f'"{name}" names {len(columns)} columns but the query has {len(names)}')
+        names = (*columns, *names[len(columns) :])
+    seen: set[str] = set()
+    for column in names:
+        if fold(column) in seen:
+            raise BindError(
+                f'column "{column}" stands twice in "{name}"', hint="Give one of them another name with AS."
+            )
+        seen.add(fold(column))
+    return Schema(tuple(names), schema.types)

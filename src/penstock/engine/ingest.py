@@ -1,0 +1,167 @@
+"""What users hand to tick(), as a Z-set of a table's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.base.errors import InvalidDelta, PenstockError, TypeMismatch, UndefinedColumn
+from penstock.zset.column import Column, constant, from_pylist
+from penstock.zset.interchange import from_arrow
+from penstock.zset.types import Schema, SqlType
+from penstock.zset.zset import ZSet
+
+WEIGHT = "_weight"
+_INT_RANGE = {1: 2**7, 2: 2**15, 4: 2**31, 8: 2**63}
+_NONE = type(None)
+
+
+def to_zset(data: Any, schema: Schema, defaults: Sequence[Any], table: str) -> ZSet:
+    """Anything with rows as a Z-set; columns by name, absent ones filled with `defaults`.
+
+    Rows of weight 0 are left out. Raises InvalidDelta, TypeMismatch or UndefinedColumn.
+    """
+    if isinstance(data, ZSet):
+        return data
+    if isinstance(data, (list, tuple)):
+        columns, weights = _from_dicts(data, schema, defaults, table)
+    else:
+        columns, weights = _from_arrow(_as_table(data, table), schema, defaults, table)
+    result = ZSet(columns, weights)
+    keep = weights != 0
+    return result if keep.all() else result.filter(keep)
+
+
+def _as_table(data: Any, table: str) -> pa.Table:
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    try:
+        if isinstance(data, pa.RecordBatchReader) or hasattr(data, "__arrow_c_stream__"):
+            return pa.table(data)
+        if hasattr(data, "__arrow_c_array__"):
+            return pa.Table.from_batches([pa.record_batch(data)])
+        if hasattr(data, "__dataframe__"):
+            return pa.Table.from_pandas(data, preserve_index=False)
+    except pa.ArrowInvalid as error:
+        raise TypeMismatch(f'the delta for "{table}" cannot be read as Arrow: {error}') from None
+    raise InvalidDelta(
+        f'a delta for "{table}" cannot be made of {type(data).__name__}',
+        hint="Give a pyarrow table, a pandas or polars frame, or a list of dicts.",
+    )
+
+
+def _from_dicts(
+    rows: Sequence[Any], schema: Schema, defaults: Sequence[Any], table: str
+) -> tuple[tuple[Column, ...], np.ndarray]:
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise InvalidDelta(f'a row of the delta for "{table}" is {type(row).__name__}, not a dict')
+    present: set[str] = set()
+    for row in rows:
+        present.update(row)
+    lookup = _match_names(present, schema, table)
+    columns = []
+    for name, type, default in zip(schema.names, schema.types, defaults, strict=True):
+        key = lookup.get(name)
+        if key is None:
+            columns.append(constant(type, default, len(rows)))
+            continue
+        columns.append(_column([row.get(key) for row in rows], type, name, table))
+    weights = [row.get(WEIGHT, 1) for row in rows]
+    if not all(isinstance(w, (int, np.integer)) and not isinstance(w, bool) for w in weights):
+        raise InvalidDelta(f"{WEIGHT} must be a whole number", hint="+1 adds a row, -1 removes one.")
+    return tuple(columns), np.array(weights, np.int64)
+
+
+def _match_names(present: set[str], schema: Schema, table: str) -> dict[str, str]:
+    """For each column of the table the name that the delta uses, which may differ in case."""
+    present = present - {WEIGHT}
+    known = {name.lower(): name for name in schema.names}
+    found: dict[str, str] = {}
+    for given in present:
+        name = given if given in schema.names else known.get(str(given).lower())
+        if name is None:
+            raise UndefinedColumn(
+                f'table "{table}" has no column "{given}"', hint=f"Its columns are {', '.join(schema.names)}."
+            )
+        found[name] = given
+    return found
+
+
+def _column(values: list[Any], type: SqlType, name: str, table: str) -> Column:
+    """A column from Python values. The usual types take a short path: a tick of one row is in a hurry."""
+    kinds = {v.__class__ for v in values}
+    dtype = type.numpy
+    if type.kind == "fixed" and dtype.kind == "i" and type.is_integer and kinds == {int}:
+        bound = _INT_RANGE[dtype.itemsize]
+        if min(values) >= -bound and max(values) < bound:
+            return Column(type, np.array(values, dtype))
+    elif type.id == "DOUBLE" and kinds <= {float, int} and values:
+        return Column(type, np.array(values, np.float64))
+    elif type.id == "VARCHAR" and kinds <= {str, _NONE}:
+        return Column(type, pa.array(values, pa.large_string()))
+    _check_python_types(kinds, type, name, table)
+    try:
+        return from_pylist(type, values)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        try:
+            return from_arrow(pa.array(values), type)  # for example int to DECIMAL, str to DATE
+        except (pa.ArrowException, ValueError, TypeError, OverflowError, ArithmeticError):
+            raise _mismatch(name, table, type, str(error)) from None
+
+
+def _check_python_types(kinds: set[type], type: SqlType, name: str, table: str) -> None:
+    if type.is_text and kinds & {int, float, bool, bytes}:
+        raise _mismatch(name, table, type, f"got {sorted(k.__name__ for k in kinds)}")
+    if (type.is_numeric or type.id == "BOOLEAN") and str in kinds:
+        raise _mismatch(name, table, type, "got text")
+    if type.is_numeric and bool in kinds:
+        raise _mismatch(name, table, type, "got a boolean")
+
+
+def _mismatch(name: str, table: str, type: SqlType, detail: str) -> PenstockError:
+    detail = detail.splitlines()[0] if detail else "the value does not fit"
+    return TypeMismatch(
+        f'column "{name}" of "{table}" is {type}: {detail}', hint="Convert the column before the tick."
+    )
+
+
+def _from_arrow(
+    data: pa.Table, schema: Schema, defaults: Sequence[Any], table: str
+) -> tuple[tuple[Column, ...], np.ndarray]:
+    names = data.column_names
+    if len(set(names)) != len(names):
+        raise InvalidDelta(f'the delta for "{table}" names a column twice')
+    lookup = _match_names(set(names), schema, table)
+    columns = []
+    for name, type, default in zip(schema.names, schema.types, defaults, strict=True):
+        key = lookup.get(name)
+        if key is None:
+            columns.append(constant(type, default, data.num_rows))
+        else:
+            columns.append(arrow_column(data.column(key), type, name, table))
+    if WEIGHT not in names:
+        return tuple(columns), np.ones(data.num_rows, np.int64)
+    weights = data.column(WEIGHT)
+    if not pa.types.is_integer(weights.type) or weights.null_count:
+        raise InvalidDelta(f"{WEIGHT} must be whole numbers, none NULL", hint="+1 adds a row, -1 removes one.")
+    return tuple(columns), weights.cast(pa.int64()).to_numpy()
+
+
+def arrow_column(array: pa.ChunkedArray, type: SqlType, name: str, table: str) -> Column:
+    """An Arrow column as a column of the table, refusing what only a lenient cast would take."""
+    given = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+    text = pa.types.is_string(given) or pa.types.is_large_string(given) or pa.types.is_string_view(given)
+    if text and (type.is_numeric or type.id == "BOOLEAN"):
+        raise _mismatch(name, table, type, f"got {given}")
+    if type.id == "VARCHAR" and not (text or pa.types.is_null(given)):
+        raise _mismatch(name, table, type, f"got {given}")
+    try:
+        return from_arrow(array, type)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError, ArithmeticError) as error:
+        raise _mismatch(name, table, type, str(error)) from None

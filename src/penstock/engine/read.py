@@ -1,0 +1,158 @@
+"""Ad-hoc reads: any SELECT over the rows of the current epoch, answered by DuckDB without a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+
+from penstock.base.errors import PenstockError
+from penstock.duck.connect import DuckError, connect, translate
+from penstock.engine.catalog import Catalog, MaterializedView, Table, View, expand
+from penstock.sql.bind import Binder
+from penstock.sql.tokens import fold, quote
+from penstock.zset.interchange import export, to_arrow
+from penstock.zset.types import Schema, SqlType
+from penstock.zset.zset import ZSet
+
+# Types whose Arrow form is another type in SQL: cast when DuckDB reads them.
+_CAST_ON_READ = ("HUGEINT", "UUID", "JSON", "NULL")
+
+
+def arrow_table(rows: ZSet, schema: Schema, plain: bool = True) -> pa.Table:
+    """A Z-set as an Arrow table, one row for each multiplicity. Column names may repeat."""
+    rows = expand(rows)
+    arrays = [export(c) if plain else to_arrow(c) for c in rows.columns]
+    return pa.table(arrays, names=list(schema.names))
+
+
+class Reader:
+    """A DuckDB connection in which every relation is a view over its current rows."""
+
+    def __init__(self, catalog: Catalog, binder: Binder) -> None:
+        self._catalog = catalog
+        self._binder = binder
+        self._duck = connect()
+        self._shown: dict[str, object] = {}  # what is registered for each relation: a version
+
+    def close(self) -> None:
+        self._duck.close()
+
+    # -- the catalog's shadow --------------------------------------------------------------
+
+    def add_rows_relation(self, name: str, schema: Schema) -> None:
+        """A table or materialized view: a view over an Arrow table that is exchanged as it changes."""
+        self._register(name, pa.table([pa.array([], t.arrow) for t in schema.types], names=_plain_names(schema)))
+        columns = ", ".join(
+            f"{_cast(t, f'c{i}')} AS {quote(n)}"
+            for i, (n, t) in enumerate(zip(schema.names, schema.types, strict=True))
+        )
+        self._run(f"CREATE VIEW {quote(name)} AS SELECT {columns} FROM {quote(_data_name(name))}")
+
+    def add_view(self, name: str, sql: str, columns: tuple[str, ...] | None) -> None:
+        names = f" ({', '.join(quote(c) for c in columns)})" if columns else ""
+        self._run(f"CREATE VIEW {quote(name)}{names} AS {sql}")
+
+    def drop(self, name: str) -> None:
+        self._run(f"DROP VIEW {quote(name)}")
+        if fold(name) in self._shown:
+            del self._shown[fold(name)]
+            self._duck.unregister(_data_name(name))
+
+    # -- queries ---------------------------------------------------------------------------
+
+    def query(
+        self, sql: str, rows_of: Callable[[Table | MaterializedView], ZSet] | None = None,
+        overrides: Mapping[str, ZSet] | None = None, extra: Mapping[str, pa.Table] | None = None,
+    ) -> pa.Table:  # fmt: skip
+        """The answer. `rows_of` gives other rows than the committed ones (a transaction's own);
+        `overrides` replace the rows of relations, `extra` are further tables, for this query alone."""
+        extra = extra or {}
+        for name, table in extra.items():
+            self._duck.register(name, table)
+        try:
+            for name in self._base_relations(sql):
+                self._show(name, rows_of, overrides or {})
+            try:
+                return self._duck.sql(sql).to_arrow_table()
+            except AttributeError:  # a statement without a result
+                return pa.table({})
+            except DuckError as error:
+                raise translate(error, sql) from None
+            except pa.ArrowInvalid as error:
+                raise PenstockError(f"the result cannot be shown: {error}") from None
+        finally:
+            for name in extra:
+                self._duck.unregister(name)
+
+    def columns(self, sql: str) -> list[tuple[str, str]]:
+        """Names and types of a query's columns."""
+        try:
+            relation = self._duck.sql(sql)
+        except DuckError as error:
+            raise translate(error, sql) from None
+        return list(zip(relation.columns, [str(t) for t in relation.types], strict=True))
+
+    def explain(self, sql: str) -> str:
+        try:
+            return str(self._duck.execute(f"EXPLAIN {sql}").fetchall()[0][1])
+        except DuckError as error:
+            raise translate(error, sql) from None
+
+    def _base_relations(self, sql: str) -> list[str]:
+        """Tables and materialized views that a query reads, plain views followed."""
+        found: set[str] = set()
+        try:
+            waiting = {fold(n) for n in self._binder.references(sql)}
+        except PenstockError:
+            waiting = {fold(r.name) for r in self._catalog}  # not a SELECT to DuckDB's JSON: show everything
+        while waiting:
+            name = waiting.pop()
+            relation = self._catalog.find(name)
+            if isinstance(relation, View):
+                waiting |= relation.depends
+            elif relation is not None:
+                found.add(relation.name)
+        return sorted(found)
+
+    def _show(
+        self,
+        name: str,
+        rows_of: Callable[[Table | MaterializedView], ZSet] | None,
+        overrides: Mapping[str, ZSet],
+    ) -> None:
+        relation = self._catalog.get(name)
+        assert isinstance(relation, (Table, MaterializedView))
+        if fold(name) in overrides:
+            rows, version = overrides[fold(name)], None
+        elif rows_of is not None:
+            rows, version = rows_of(relation), None
+        elif self._shown.get(fold(name)) == relation.version and relation.version:
+            return
+        else:
+            rows, version = relation.rows(), relation.version
+        table = arrow_table(rows, Schema(_plain_names(relation.schema), relation.schema.types), plain=False)
+        self._register(name, table)
+        self._shown[fold(name)] = version
+
+    def _register(self, name: str, table: pa.Table) -> None:
+        self._duck.register(_data_name(name), table)
+        self._shown[fold(name)] = None
+
+    def _run(self, sql: str) -> None:
+        try:
+            self._duck.execute(sql)
+        except DuckError as error:
+            raise translate(error, sql) from None
+
+
+def _data_name(name: str) -> str:
+    return f"penstock rows of {fold(name)}"
+
+
+def _plain_names(schema: Schema) -> tuple[str, ...]:
+    return tuple(f"c{i}" for i in range(len(schema)))
+
+
+def _cast(type: SqlType, name: str) -> str:
+    return f"CAST({name} AS {type.duck})" if type.id in _CAST_ON_READ or type.children else name

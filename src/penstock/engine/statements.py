@@ -1,0 +1,218 @@
+"""SQL statements, each carried out by one function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.base.errors import BindError, NotMaintainable, TransactionError, UndefinedTable, WrongObjectType
+from penstock.engine import dml
+from penstock.engine.catalog import MaterializedView, Table, View
+from penstock.engine.core import Core
+from penstock.engine.transaction import Transaction
+from penstock.sql import statements as st
+from penstock.sql.bind import TableDescription
+from penstock.sql.tokens import fold, quote
+from penstock.zset.interchange import sql_type_of
+from penstock.zset.types import Schema
+
+
+def status(text: str) -> pa.Table:
+    return pa.table({"status": [text]})
+
+
+# -- tables and views ------------------------------------------------------------------------------
+
+
+def create_table(core: Core, s: st.CreateTable) -> pa.Table:
+    if _exists(core, s.name, s.if_not_exists):
+        return status("CREATE TABLE")
+    if s.or_replace:
+        _drop_for_replacement(core, s.name, Table)
+    core.catalog.check_free(s.name)
+    description = core.binder.create_table(f"CREATE TABLE {quote(s.name)} {s.body.text}")
+    assert description is not None
+    core.create_table(description)
+    return status("CREATE TABLE")
+
+
+def create_table_as(core: Core, s: st.CreateTableAs, transaction: Transaction) -> pa.Table:
+    if _exists(core, s.name, s.if_not_exists):
+        return status("CREATE TABLE")
+    if s.or_replace:
+        _drop_for_replacement(core, s.name, Table)
+    core.catalog.check_free(s.name)
+    answer = transaction.query(s.query.text)
+    names = (*(s.columns or ()), *answer.column_names[len(s.columns or ()) :])
+    if len(names) != answer.num_columns:
+        raise BindError(f'"{s.name}" names more columns than the query has')
+    schema = Schema(tuple(names), tuple(sql_type_of(t) for t in answer.schema.types))
+    table = add_table(core, s.name, schema, ())
+    if s.with_data and answer.num_rows:
+        transaction.apply(table, dml.as_rows(table, answer))
+    return status("CREATE TABLE")
+
+
+def add_table(core: Core, name: str, schema: Schema, key: tuple[int, ...]) -> Table:
+    """A table from a schema instead of SQL."""
+    core.catalog.check_free(name)
+    core.binder.add_relation(name, schema)
+    not_null = tuple(i in key for i in range(len(schema)))
+    none = (None,) * len(schema)
+    return core.create_table(TableDescription(name, schema, not_null, none, key, ()))
+
+
+def create_view(core: Core, s: st.CreateView) -> pa.Table:
+    if _exists(core, s.name, s.if_not_exists):
+        return status("CREATE VIEW")
+    old = core.catalog.find(s.name) if s.or_replace else None
+    if old is not None:
+        _drop_for_replacement(core, s.name, View)
+    core.catalog.check_free(s.name)
+    try:
+        core.create_view(s.name, s.query.text, s.columns)
+    except Exception:
+        if isinstance(old, View):
+            core.create_view(old.name, old.sql, tuple(n for n, _ in old.columns))
+        raise
+    return status("CREATE VIEW")
+
+
+def create_materialized(core: Core, s: st.CreateMaterializedView) -> pa.Table:
+    if _exists(core, s.name, s.if_not_exists):
+        return status("CREATE MATERIALIZED VIEW")
+    options: dict[str, Any] = dict(s.options)
+    if options:
+        raise NotMaintainable(f"unknown option {sorted(options)[0]} of a materialized view")
+    replace_materialized(core, s.name, s.query.text, s.columns, s.or_replace)
+    return status("CREATE MATERIALIZED VIEW")
+
+
+def replace_materialized(
+    core: Core, name: str, sql: str, columns: tuple[str, ...] | None, or_replace: bool
+) -> None:
+    """Create a materialized view; with or_replace in the place of the old one, which stays if it fails."""
+    old = core.catalog.find(name) if or_replace else None
+    if old is None:
+        core.catalog.check_free(name)
+        core.create_materialized(name, sql, columns, {})
+        return
+    if not isinstance(old, MaterializedView):
+        raise WrongObjectType(f'"{old.name}" is a {old.kind}, not a materialized view')
+    _drop_for_replacement(core, name, MaterializedView)
+    try:
+        core.create_materialized(name, sql, columns, {})
+    except Exception:
+        core.create_materialized(old.name, old.sql, old.schema.names, old.options)
+        raise
+
+
+def _exists(core: Core, name: str, if_not_exists: bool) -> bool:
+    return if_not_exists and core.catalog.find(name) is not None
+
+
+def _drop_for_replacement(core: Core, name: str, kind: type) -> None:
+    found = core.catalog.find(name)
+    if found is None:
+        return
+    if not isinstance(found, kind):
+        raise WrongObjectType(f'"{found.name}" is a {found.kind}')
+    core.drop(found, cascade=False)
+
+
+def drop(core: Core, s: st.Drop) -> list[str]:
+    """Drop relations; the names of all that went."""
+    wanted = []
+    for name in s.names:
+        found = core.catalog.find(name)
+        if found is None:
+            if s.if_exists:
+                continue
+            raise UndefinedTable(f'{s.kind} "{name}" does not exist', hint="Add IF EXISTS if that is fine.")
+        if found.kind != s.kind and not (s.kind == "view" and isinstance(found, MaterializedView)):
+            raise WrongObjectType(f'"{found.name}" is a {found.kind}', hint=f"Use DROP {found.kind.upper()}.")
+        wanted.append(found)
+    gone: list[str] = []
+    for found in wanted:
+        if core.catalog.find(found.name) is found:
+            gone += [r.name for r in core.drop(found, s.cascade)]
+    return gone
+
+
+# -- changes ---------------------------------------------------------------------------------------
+
+_CHANGES: tuple[tuple[type, Callable[[Any, Any], dml.Effect]], ...] = (
+    (st.Insert, dml.insert),
+    (st.Update, dml.update),
+    (st.Delete, dml.delete),
+)
+
+
+def change(transaction: Transaction, s: st.Statement) -> pa.Table:
+    """INSERT, UPDATE, DELETE, TRUNCATE: the count of rows, or what RETURNING asks for."""
+    if transaction.read_only:
+        raise TransactionError("the transaction is read only", hint="BEGIN one that is not.")
+    if isinstance(s, st.Truncate):
+        tables = [transaction.core.table(name) for name in s.tables]
+        effects = [dml.truncate(transaction, t) for t in {fold(t.name): t for t in tables}.values()]
+        for effect in effects:
+            transaction.apply(effect.table, effect.delta)
+        return pa.table({"count": [int(sum(e.affected.weights.sum() for e in effects))]})
+    for kind, function in _CHANGES:
+        if isinstance(s, kind):
+            effect = function(transaction, s)
+            items = s.returning  # type: ignore[attr-defined]
+            answer = pa.table({"count": [int(effect.affected.weights.sum())]})
+            if items is not None:
+                answer = dml.returning(transaction, effect.table, s.alias, effect.affected, items.text)  # type: ignore[attr-defined]
+            transaction.apply(effect.table, effect.delta)
+            return answer
+    raise TypeError(type(s).__name__)
+
+
+# -- looking ---------------------------------------------------------------------------------------
+
+
+def show(core: Core, s: st.Show) -> pa.Table:
+    if s.what == "columns":
+        assert s.name is not None
+        return describe(core, s.name)
+    kinds = {"tables": ("table",), "views": ("view", "materialized view"), "materialized views": ("materialized view",)}
+    found = sorted((r for r in core.catalog if r.kind in kinds[s.what]), key=lambda r: r.name)
+    table = pa.table({"name": pa.array([r.name for r in found], pa.string()),
+                      "kind": pa.array([r.kind for r in found], pa.string())})  # fmt: skip
+    if s.like is not None and table.num_rows:
+        table = table.filter(pc.match_like(table.column("name"), s.like))
+    return table
+
+
+def describe(core: Core, name: str) -> pa.Table:
+    relation = core.catalog.get(name)
+    if isinstance(relation, View):
+        columns = relation.columns
+    else:
+        pairs = zip(relation.schema.names, relation.schema.types, strict=True)
+        columns = [(n, str(t)) for n, t in pairs]
+    table = relation if isinstance(relation, Table) else None
+    return pa.table(
+        {
+            "column_name": pa.array([n for n, _ in columns], pa.string()),
+            "column_type": pa.array([t for _, t in columns], pa.string()),
+            "null": pa.array(["NO" if table and i in table.not_null else "YES" for i in range(len(columns))], pa.string()),
+            "key": pa.array(["PRI" if table and i in table.key else None for i in range(len(columns))], pa.string()),
+            "default": pa.array([table.default_texts[i] if table else None for i in range(len(columns))], pa.string()),
+        }
+    )
+
+
+def describe_query(core: Core, sql: str) -> pa.Table:
+    columns = core.reader.columns(sql)
+    return pa.table(
+        {
+            "column_name": pa.array([n for n, _ in columns], pa.string()),
+            "column_type": pa.array([t for _, t in columns], pa.string()),
+        }
+    )

@@ -1,0 +1,154 @@
+"""The key hash: 64 bits, fixed by us, the same on every machine and in every process.
+
+State is sorted by it and partitions are ranges of it, so it is part of the state format: a change
+here is a new HASH_VERSION. Equal values hash alike whatever their width (INTEGER 1 and BIGINT 1),
+NaN is one value, -0.0 is 0.0. Different values may hash alike: whoever uses a hash compares the
+values too. COLLIDE_BITS lets tests force collisions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.base.limits import HASH_WORDS_BYTES_MAX
+from penstock.zset.column import Column
+
+HASH_VERSION = 1
+
+# For tests: keep only this many of the top bits of every hash, so that different keys collide.
+COLLIDE_BITS: int | None = None
+
+_M1, _M2, _M3 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_N1, _N2, _N3 = np.uint64(_M1), np.uint64(_M2), np.uint64(_M3)
+_S29, _S32, _S3 = np.uint64(29), np.uint64(32), np.uint64(3)
+_MASK = (1 << 64) - 1
+_NULL_HASH = 0x5851F42D4C957F2D
+
+
+def hash_columns(columns: Sequence[Column], count: int) -> np.ndarray:
+    """One hash for each row over these columns; no columns: all rows hash alike."""
+    if not columns:
+        return np.zeros(count, np.uint64)
+    hashes = _hash_column(columns[0], count)
+    for column in columns[1:]:
+        hashes = _combine(hashes, _hash_column(column, count), count)
+    if COLLIDE_BITS is not None:
+        hashes = hashes & np.uint64(_MASK ^ (_MASK >> COLLIDE_BITS))
+    return hashes
+
+
+def _mix_int(x: int) -> int:
+    x = (x * _M1) & _MASK
+    x ^= x >> 29
+    x = (x * _M2) & _MASK
+    return x ^ (x >> 32)
+
+
+def _mix(x: np.ndarray) -> np.ndarray:
+    """Spread the bits of 64-bit values (a bijection)."""
+    if len(x) == 1:  # a one-row tick: Python's integers are faster than four numpy calls
+        return np.array([_mix_int(int(x[0]))], np.uint64)
+    x = x * _N1
+    x ^= x >> _S29
+    x *= _N2
+    x ^= x >> _S32
+    return x
+
+
+def _combine(a: np.ndarray, b: np.ndarray, count: int) -> np.ndarray:
+    if count == 1:
+        return np.array([_mix_int(((int(a[0]) * 3) & _MASK) ^ int(b[0]))], np.uint64)
+    return _mix((a * _S3) ^ b)
+
+
+def _hash_column(column: Column, count: int) -> np.ndarray:
+    kind = column.type.kind
+    if kind == "arrow":
+        hashes = _hash_arrow(column.values)
+    else:
+        hashes = _hash_numbers(column.values)
+    valid = column.validity()
+    if valid is not None:
+        hashes = np.where(valid, hashes, np.uint64(_NULL_HASH))
+    return hashes
+
+
+def _hash_numbers(values: np.ndarray) -> np.ndarray:
+    if values.dtype == object:
+        return np.array([_hash_big(v) for v in values.tolist()], np.uint64)
+    if values.dtype.kind == "f":
+        values = values.astype(np.float64) + 0.0  # -0.0 becomes 0.0
+        bits = values.view(np.uint64)
+        missing = values != values
+        if missing.any():
+            bits = np.where(missing, np.uint64(0x7FF8000000000000), bits)
+        return _mix(bits)
+    if values.dtype.kind == "u" or values.dtype == np.bool_:
+        return _mix(values.astype(np.uint64))
+    return _mix(values.astype(np.int64).view(np.uint64))
+
+
+def _hash_big(value: int) -> int:
+    low = _mix_int(value & _MASK)
+    if -(1 << 63) <= value < 1 << 63:
+        return low  # as the same value in an int64 array hashes
+    return _mix_int(low ^ ((value >> 64) & _MASK))
+
+
+def _hash_arrow(array: pa.Array) -> np.ndarray:
+    if pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type):
+        return _hash_bytes(array)
+    return np.array([_hash_object(v) for v in array.to_pylist()], np.uint64)
+
+
+def _hash_object(value: object) -> int:
+    """Nested values and intervals: rare as keys, so the plain way."""
+    return int.from_bytes(hashlib.blake2b(repr(value).encode(), digest_size=8).digest(), "little")
+
+
+def _hash_one(data: bytes) -> int:
+    if len(data) > HASH_WORDS_BYTES_MAX:
+        return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
+    h = (len(data) * _M3) & _MASK
+    for start in range(0, len(data), 8):
+        h = ((h ^ int.from_bytes(data[start : start + 8], "little")) * _M1) & _MASK
+        h ^= h >> 29
+    return _mix_int(h)
+
+
+def _hash_bytes(array: pa.Array) -> np.ndarray:
+    count = len(array)
+    if count <= 4:
+        return np.array([_hash_one(_as_bytes(v.as_py())) for v in array], np.uint64)
+    _, offset_buffer, data_buffer = array.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int64, count + array.offset + 1)[array.offset :]
+    first, last = int(offsets[0]), int(offsets[-1])
+    data = np.zeros(last - first + 8, np.uint8)  # eight more, so that the last word may be read whole
+    if data_buffer is not None:
+        data[: last - first] = np.frombuffer(data_buffer, np.uint8, last)[first:]
+    starts, lengths = offsets[:-1] - first, np.diff(offsets)
+    words = np.ndarray(len(data) - 7, "<u8", data, strides=(1,))
+    hashes = lengths.astype(np.uint64) * _N3
+    for at in range(0, min(HASH_WORDS_BYTES_MAX, int(lengths.max())), 8):
+        rows = np.flatnonzero((lengths > at) & (lengths <= HASH_WORDS_BYTES_MAX))
+        if not len(rows):
+            break
+        left = np.minimum(lengths[rows] - at, 8).astype(np.uint64)
+        keep = np.uint64(_MASK) >> (np.uint64(64) - left * np.uint64(8))
+        h = (hashes[rows] ^ (words[starts[rows] + at] & keep)) * _N1
+        hashes[rows] = h ^ (h >> _S29)
+    hashes = _mix(hashes)
+    for row in np.flatnonzero(lengths > HASH_WORDS_BYTES_MAX).tolist():
+        start = int(starts[row])
+        hashes[row] = _hash_one(data[start : start + int(lengths[row])].tobytes())
+    return hashes
+
+
+def _as_bytes(value: str | bytes | None) -> bytes:
+    if value is None:
+        return b""
+    return value.encode() if isinstance(value, str) else value

@@ -1,0 +1,92 @@
+"""Sorting: by hash, and by SQL's ORDER BY.
+
+An order code is a uint64 that compares as the value does in SQL (NaN last, -0.0 equal to 0.0), so
+that one numpy sort orders any fixed-width column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.zset.column import Column
+
+_TOP_BIT = np.uint64(1 << 63)
+_PACKED_ROWS_MIN = 4096
+_PACKED_ROWS_MAX = 1 << 28
+
+
+@dataclass(frozen=True)
+class OrderKey:
+    """One term of an ORDER BY."""
+
+    column: int
+    descending: bool = False
+    nulls_first: bool = False
+
+
+def sort_order(hashes: np.ndarray) -> np.ndarray:
+    """The stable order that sorts hashes.
+
+    For many rows, the position is packed into the low bits of the hash: sorting plain integers is two
+    to three times as fast as argsort, and the few ties that the lost bits make are put right after.
+
+    >>> sort_order(np.array([5, 1, 5], np.uint64)).tolist()
+    [1, 0, 2]
+    """
+    count = len(hashes)
+    if not _PACKED_ROWS_MIN <= count <= _PACKED_ROWS_MAX:
+        return np.argsort(hashes, kind="stable")
+    low = np.uint64((1 << (count - 1).bit_length()) - 1)
+    packed = (hashes & ~low) | np.arange(count, dtype=np.uint64)
+    packed.sort()
+    order = (packed & low).astype(np.int64)
+    found = hashes[order]
+    if (found[1:] < found[:-1]).any():
+        order = order[np.argsort(found, kind="stable")]
+    return order
+
+
+def order_code(column: Column, descending: bool = False, nulls_first: bool = False) -> list[np.ndarray]:
+    """Codes of the rows, most significant first: one, or two where there are NULLs.
+
+    Codes of text hold only within the column that they were made of.
+    """
+    code = _arrow_code(column.values) if column.type.kind == "arrow" else _number_code(column.values)
+    if descending:
+        code = ~code
+    valid = column.validity()
+    if valid is None:
+        return [code]
+    rank = valid if nulls_first else ~valid
+    return [rank.astype(np.uint64), np.where(valid, code, np.uint64(0))]
+
+
+def lexsort(codes: Sequence[np.ndarray]) -> np.ndarray:
+    """The order that sorts by the first code, then the second, ..."""
+    return np.lexsort(tuple(reversed(codes)))
+
+
+def _number_code(values: np.ndarray) -> np.ndarray:
+    if values.dtype == object:
+        return np.unique(values, return_inverse=True)[1].astype(np.uint64)
+    if values.dtype.kind == "f":
+        values = values.astype(np.float64) + 0.0
+        bits = np.where(values != values, np.uint64(0x7FF8000000000000), values.view(np.uint64))
+        return np.where(bits & _TOP_BIT, ~bits, bits | _TOP_BIT)
+    if values.dtype.kind == "i":
+        return values.astype(np.int64).view(np.uint64) ^ _TOP_BIT
+    return values.astype(np.uint64)
+
+
+def _arrow_code(array: pa.Array) -> np.ndarray:
+    if pa.types.is_nested(array.type) or pa.types.is_interval(array.type):
+        texts = [repr(v) for v in array.to_pylist()]
+        return np.unique(np.array(texts, object), return_inverse=True)[1].astype(np.uint64)
+    if pa.types.is_large_string(array.type):
+        array = array.cast(pa.large_binary())  # by bytes, which for UTF-8 is by code point
+    return pc.rank(array, tiebreaker="dense").to_numpy().astype(np.uint64)

@@ -1,0 +1,108 @@
+"""The inline engine: an epoch in this process, operators one after the other; exchanges are no-ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from penstock.circuit.circuit import Circuit, CircuitNode
+from penstock.circuit.operator import Delta
+from penstock.circuit.operators.arrange import Arrange
+from penstock.circuit.operators.look_up import LookUp
+from penstock.state.arrangement import Arrangement
+from penstock.state.batch import Batch
+from penstock.zset.zset import ZSet, union
+
+
+@dataclass
+class Epoch:
+    """What an epoch would change: nothing has been changed yet."""
+
+    deltas: dict[int, Delta]  # what each node gave
+    appends: list[tuple[Arrangement, Batch]]
+
+    def commit(self) -> None:
+        for arrangement, batch in self.appends:
+            arrangement.append(batch)
+
+
+def run(circuit: Circuit, changes: dict[int, Delta]) -> Epoch:
+    """Push the changes of the sources through the circuit. Nodes that have a delta already are not run."""
+    deltas = dict(changes)
+    appends: list[tuple[Arrangement, Batch]] = []
+    nodes = circuit.nodes
+    for node in circuit.schedule(frozenset(changes)):
+        inputs = [deltas.get(i) for i in node.inputs]
+        for delta in inputs:
+            if delta is not None and len(delta):
+                break
+        else:
+            continue
+        reads = node.reads
+        state = [*node.owned, *[nodes[r].owned[0] for r in reads]] if reads else node.owned
+        out, batches = node.operator.step(inputs, state)  # type: ignore[union-attr]
+        if out is not None and len(out):
+            deltas[node.id] = out
+        for arrangement, batch in zip(node.owned, batches, strict=True):
+            if batch is not None and len(batch):
+                appends.append((arrangement, batch))
+    return Epoch(deltas, appends)
+
+
+def fill(
+    nodes: dict[int, CircuitNode],
+    new: Iterable[int],
+    root: int,
+    contents: Callable[[int], Delta],
+    is_known: Callable[[int], bool],
+) -> Epoch:
+    """Run new nodes for the first time, on everything that their inputs hold.
+
+    `contents` gives what a source or a materialized view holds; `is_known` tells whether a node was
+    there before. All operators start from empty state, so a look-up that sees only old rows finds
+    nothing: its inputs are not even computed.
+    """
+    results: dict[int, Delta] = {}
+    appends: list[tuple[Arrangement, Batch]] = []
+
+    def value(id: int) -> Delta:
+        if id not in results:
+            results[id] = compute(nodes[id])
+        return results[id]
+
+    def compute(node: CircuitNode) -> Delta:
+        stored = contents(node.id)
+        if stored is not None or node.operator is None:
+            return stored
+        if is_known(node.id) and isinstance(node.operator, Arrange):
+            return node.owned[0].contents()
+        if isinstance(node.operator, LookUp) and len(node.inputs) == 1:
+            return None
+        out, batches = _first_step(node, [value(i) for i in node.inputs], nodes)
+        if not is_known(node.id):
+            for arrangement, batch in zip(node.owned, batches, strict=True):
+                if batch is not None and len(batch):
+                    appends.append((arrangement, batch))
+        return out
+
+    value(root)
+    for id in new:
+        if nodes[id].owned:
+            value(id)
+    return Epoch(results, appends)
+
+
+def _first_step(node: CircuitNode, inputs: list[Delta], nodes: dict[int, CircuitNode]):  # type: ignore[no-untyped-def]
+    operator = node.operator
+    assert operator is not None
+    seed = operator.seed()
+    out: Delta = None
+    batches: object = [None] * len(node.owned)
+    if any(d is not None and len(d) for d in inputs):
+        layouts = [*operator.layouts, *(nodes[r].owned[0].layout for r in node.reads)]
+        empty = [Arrangement(node.label, layout) for layout in layouts]
+        out, batches = operator.step([d if d is None or len(d) else None for d in inputs], empty)
+    if seed is not None and len(seed):
+        assert out is None or isinstance(out, ZSet)
+        out = seed if out is None else union([seed, out])
+    return out, batches

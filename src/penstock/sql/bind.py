@@ -1,0 +1,315 @@
+"""SQL text to plan: DuckDB parses, binds and flattens; we read what it gives and optimise it.
+
+A Binder mirrors the catalog as empty DuckDB tables (tables and materialized views) and DuckDB
+views (plain views, so that DuckDB expands them). It holds no rows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.base.errors import BindError, NotMaintainable, PenstockError, UndefinedTable
+from penstock.duck.connect import DuckError, connect, describe, translate
+from penstock.plan import tree
+from penstock.plan.expr import Call, Const, Expr
+from penstock.plan.expr import walk as walk_expr
+from penstock.plan.nodes import Node, Project, identity
+from penstock.plan.rules import RULES
+from penstock.plan.rules.settle_nulls import settle_keys, settle_marks
+from penstock.sql.read_plan import ROWID, read_plan
+from penstock.sql.read_types import Json, Unreadable, read_type
+from penstock.zset.types import INTEGER, Schema
+
+# Passes that look at data or at physical execution, that need what we do not enforce (foreign
+# keys: join_elimination), that make state of what needs none (in_clause), or after which the
+# serialised plan refers to columns that are not there (unused_columns, common_aggregate).
+OFF = tuple(
+    """statistics_propagation empty_result_pullup late_materialization top_n compressed_materialization
+    join_filter_pushdown build_side_probe_side row_group_pruner limit_pushdown sampling_pushdown
+    top_n_window_elimination common_subplan window_self_join partitioned_execution partial_aggregate_pushdown
+    column_lifetime join_order materialized_cte grouping_sets distinct_aggregate_rewrite window_rewriter
+    aggregate_reuse projection_placement redundant_order_keys type_pushdown scalar_fn_pushdown remote_pushdown
+    aggregate_function_rewriter reorder_filter projection_pullup unused_columns join_elimination
+    in_clause common_aggregate""".split()
+)
+# DuckDB fails on some queries under some settings: the first of these that gives a plan is taken.
+ATTEMPTS: tuple[tuple[bool, tuple[str, ...]], ...] = (
+    (True, OFF),
+    (True, (*OFF, "deliminator", "filter_pullup", "common_subexpressions", "duplicate_groups")),
+    (False, OFF),
+)
+
+# Change from query to query although DuckDB calls them consistent, or reverse.
+_ALSO_VOLATILE = {"current_localtime", "current_localtimestamp"}
+_NOT_VOLATILE = {"error"}
+
+
+@dataclass(frozen=True)
+class TableDescription:
+    """What CREATE TABLE said; `defaults` and `checks` are SQL text, `primary_key` column positions."""
+
+    name: str
+    schema: Schema
+    not_null: tuple[bool, ...]
+    defaults: tuple[str | None, ...]
+    primary_key: tuple[int, ...]
+    checks: tuple[str, ...]
+
+
+def quoted(name: str) -> str:
+    """A name as it stands in SQL text.
+
+    >>> print(quoted('a "b"'))
+    "a ""b\"""
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+class Binder:
+    """Turns SQL into plans against a catalog of empty tables.
+
+    >>> binder = Binder()
+    >>> binder.create_table("CREATE TABLE t (id BIGINT PRIMARY KEY, v INTEGER)").primary_key
+    (0,)
+    >>> binder.plan("SELECT v AS x FROM t WHERE id > 1").schema.names
+    ('x',)
+    """
+
+    def __init__(self) -> None:
+        self._duck = connect(threads=1)
+        self._disabled: tuple[str, ...] | None = None
+        self._not_null: dict[str, set[tuple[str, int]]] = {}  # by table: its columns that are NOT NULL
+        rows = self._duck.execute(
+            "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability IN "
+            "('VOLATILE', 'CONSISTENT_WITHIN_QUERY')"
+        ).fetchall()
+        self._volatile = {name for (name,) in rows} - _NOT_VOLATILE | _ALSO_VOLATILE
+
+    def close(self) -> None:
+        self._duck.close()
+
+    def create_table(self, sql: str) -> TableDescription | None:
+        """Runs CREATE TABLE and says what it made; None if IF NOT EXISTS found the table there."""
+        before = self._objects("tables", "table")
+        self._run("BEGIN")
+        try:
+            self._run(sql)
+            made = [name for oid, name in self._objects("tables", "table").items() if oid not in before]
+            description = self._describe(made[0]) if made else None
+        except PenstockError:
+            self._run("ROLLBACK")
+            raise
+        self._run("COMMIT")
+        if description is not None:
+            name = description.name
+            self._not_null[name] = {(name, i) for i, flag in enumerate(description.not_null) if flag}
+        return description
+
+    def add_relation(self, name: str, schema: Schema) -> None:
+        """An empty table with these columns: for materialized views and registered sources."""
+        if not len(schema):
+            raise BindError(f'"{name}" has no columns')
+        pairs = zip(schema.names, schema.types, strict=True)
+        columns = ", ".join(f"{quoted(n)} {(INTEGER if t.id == 'NULL' else t).duck}" for n, t in pairs)
+        self._run(f"CREATE TABLE {quoted(name)} ({columns})")
+
+    def create_view(self, sql: str) -> str | None:
+        """Runs CREATE VIEW; the view's name, or None if IF NOT EXISTS found one."""
+        before = self._objects("views", "view")
+        self._run(sql)
+        made = [name for oid, name in self._objects("views", "view").items() if oid not in before]
+        return made[0] if made else None
+
+    def drop(self, name: str) -> None:
+        """Removes a table, materialized view or view."""
+        for plural, kind in (("tables", "table"), ("views", "view")):
+            for found in self._objects(plural, kind).values():
+                if found.lower() == name.lower():
+                    self._run(f"DROP {kind} {quoted(found)}")
+                    self._not_null.pop(found, None)
+                    return
+        raise UndefinedTable(f'table or view "{name}" does not exist')
+
+    def plan(self, sql: str, attempts: tuple[tuple[bool, tuple[str, ...]], ...] = ATTEMPTS) -> Node:
+        """The optimised plan of a query, with the column names that the query gives (doubles too)."""
+        reason = ""
+        for optimize, disabled in attempts:
+            try:
+                node = read_plan(self._serialised(sql, optimize, disabled))
+            except Unreadable as problem:
+                reason = str(problem)
+                continue
+            return self._finished(node, self._column_names(sql))
+        raise NotMaintainable("DuckDB gives no plan for this query", hint=f"Write it another way ({reason}).")
+
+    def references(self, sql: str) -> set[str]:
+        """The relations that the text itself names, plain views as such and not what is behind them."""
+        text = self._one("SELECT json_serialize_sql(?::varchar)", sql)
+        found: set[str] = set()
+        _collect_tables(json.loads(text), frozenset(), found)
+        known = {**self._objects("tables", "table"), **self._objects("views", "view")}
+        by_name = {name.lower(): name for name in known.values()}
+        return {by_name[name.lower()] for name in found if name.lower() in by_name}
+
+    def volatile_functions(self, sql: str) -> list[str]:
+        """The functions that do not always give the same for the same arguments, views expanded.
+
+        >>> Binder().volatile_functions("SELECT now(), abs(-1), random()")
+        ['now', 'random']
+        """
+        found: dict[str, None] = {}
+        _collect_volatile(self._serialised(sql, False, OFF), self._volatile, found)
+        return list(found)
+
+    def _finished(self, node: Node, names: tuple[str, ...]) -> Node:
+        not_null = set().union(*self._not_null.values())
+        node = settle_marks(node, not_null)
+        for rule in RULES:
+            node = rule(node)
+        node = tree.intern(settle_keys(node, not_null))
+        if any(ROWID in walk_expr(e) for n in tree.walk(node) for e in tree.expressions(n)):
+            raise NotMaintainable("rowid cannot be maintained", hint="Give the table a key column.")
+        exprs: tuple[Expr, ...] = node.exprs if isinstance(node, Project) else identity(node)
+        exprs = tuple(Const(INTEGER, None) if e.type.id == "NULL" else e for e in exprs)
+        below = node.input if isinstance(node, Project) else node
+        if exprs == identity(below) and names == below.schema.names:
+            return below
+        return Project(below, exprs, names)
+
+    def _serialised(self, sql: str, optimize: bool, disabled: tuple[str, ...]) -> Json:
+        if disabled != self._disabled:
+            self._run(f"SET disabled_optimizers = '{','.join(disabled)}'")
+            self._disabled = disabled
+        word = "true" if optimize else "false"
+        text = self._one(f"SELECT json_serialize_plan(?::varchar, optimize := {word})", sql)
+        try:
+            answer = json.loads(text)
+        except ValueError:
+            answer = _repaired(text)
+        if answer.get("error"):
+            self._raise(answer, sql)
+        if len(answer["plans"]) != 1:
+            raise BindError("one query is expected", hint="Give one SELECT at a time.")
+        if not sql.isascii():
+            _count_characters(answer, sql.encode())
+        plan: Json = answer["plans"][0]
+        return plan
+
+    def _raise(self, answer: Json, sql: str) -> None:
+        kind, message = answer.get("error_type", ""), answer.get("error_message", "")
+        if kind == "internal":
+            raise Unreadable(message.split(":")[0])
+        raise describe(kind, message, answer.get("position"), sql)
+
+    def _column_names(self, sql: str) -> tuple[str, ...]:
+        try:
+            return tuple(self._duck.sql(sql).columns)
+        except DuckError as error:
+            raise translate(error, sql) from None
+
+    def _objects(self, plural: str, kind: str) -> dict[int, str]:
+        query = f"SELECT {kind}_oid, {kind}_name FROM duckdb_{plural}() WHERE NOT internal"
+        return dict(self._duck.execute(query).fetchall())
+
+    def _describe(self, name: str) -> TableDescription:
+        columns = self._duck.execute(
+            "SELECT column_name, column_default, is_nullable, is_generated, schema_name FROM duckdb_columns() "
+            "WHERE table_name = ? ORDER BY column_index", [name],
+        ).fetchall()  # fmt: skip
+        if any(schema != "main" for *_, schema in columns):
+            raise BindError(f'table "{name}" is not in the schema "main"', hint="Leave the schema out.")
+        if any(generated for *_, generated, _ in columns):
+            raise NotMaintainable("generated columns", hint="Compute the column in a view.")
+        scan = self._serialised(f"SELECT * FROM {quoted(name)}", False, OFF)
+        while scan["type"] != "LOGICAL_GET":
+            scan = scan["children"][0]
+        types = tuple(read_type(t) for t in scan["returned_types"])
+        primary_key, checks = self._constraints(name)
+        schema = Schema(tuple(c[0] for c in columns), types)
+        not_null = tuple(not c[2] for c in columns)
+        return TableDescription(name, schema, not_null, tuple(c[1] for c in columns), primary_key, checks)
+
+    def _constraints(self, name: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        rows = self._duck.execute(
+            "SELECT constraint_type, expression, constraint_column_indexes FROM duckdb_constraints() "
+            "WHERE table_name = ? ORDER BY constraint_index", [name],
+        ).fetchall()  # fmt: skip
+        primary_key: tuple[int, ...] = ()
+        checks = []
+        for kind, expression, indexes in rows:
+            if kind == "PRIMARY KEY":
+                primary_key = tuple(indexes)
+            elif kind == "CHECK":
+                checks.append(expression)
+            elif kind != "NOT NULL":
+                raise NotMaintainable(f"{kind} constraints", hint="Leave it out, or make it the PRIMARY KEY.")
+        return primary_key, tuple(checks)
+
+    def _one(self, query: str, sql: str) -> str:
+        try:
+            row = self._duck.execute(query, [sql]).fetchone()
+        except DuckError as error:
+            raise translate(error, sql) from None
+        if row is None or not row[0]:
+            raise NotMaintainable("DuckDB cannot write down a plan of this query")
+        return str(row[0])
+
+    def _run(self, sql: str) -> None:
+        try:
+            self._duck.execute(sql)
+        except DuckError as error:
+            raise translate(error, sql) from None
+
+
+def _repaired(text: str) -> Any:
+    """The JSON with the NaNs that DuckDB writes as bare words."""
+    pattern = r'"(?:[^"\\]|\\.)*"|-?\bnan\b'
+    fixed = re.sub(pattern, lambda m: m[0] if m[0][0] == '"' else "NaN", text, flags=re.IGNORECASE)
+    try:
+        return json.loads(fixed)
+    except ValueError:
+        raise NotMaintainable("DuckDB cannot write down a plan of this query") from None
+
+
+def _count_characters(item: Any, data: bytes) -> None:
+    """Positions in bytes made positions in characters, in place."""
+    if isinstance(item, list):
+        for value in item:
+            _count_characters(value, data)
+    elif isinstance(item, dict):
+        place = item.get("query_location")
+        if isinstance(place, int) and place < len(data):
+            item["query_location"] = len(data[:place].decode(errors="ignore"))
+        for value in item.values():
+            _count_characters(value, data)
+
+
+def _collect_tables(item: Any, ctes: frozenset[str], found: set[str]) -> None:
+    """The base tables of a parsed statement, except names that a WITH gives to something else."""
+    if isinstance(item, list):
+        for value in item:
+            _collect_tables(value, ctes, found)
+    elif isinstance(item, dict):
+        names = [entry["key"].lower() for entry in (item.get("cte_map") or {}).get("map", [])]
+        ctes |= frozenset(names)
+        if item.get("type") == "BASE_TABLE" and item.get("table_name"):
+            if item["table_name"].lower() not in ctes or item.get("schema_name"):
+                found.add(item["table_name"])
+        for value in item.values():
+            _collect_tables(value, ctes, found)
+
+
+def _collect_volatile(item: Any, volatile: set[str], found: dict[str, None]) -> None:
+    if isinstance(item, list):
+        for value in item:
+            _collect_volatile(value, volatile, found)
+    elif isinstance(item, dict):
+        if item.get("expression_class") == "BOUND_FUNCTION":
+            name = item["qname"]["path"][-1]
+            if name in volatile or (name == "age" and len(item["children"]) == 1):
+                found[name] = None
+        for value in item.values():
+            _collect_volatile(value, volatile, found)

@@ -1,0 +1,167 @@
+"""SQL text to statements: the part of the grammar that is ours and not DuckDB's.
+
+A text is cut at its semicolons, each statement is recognised by its first words and taken apart
+into names and clauses. Queries and expressions stay text, which DuckDB reads later; so this knows
+keywords, brackets and commas, and no operators, no types and no functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from penstock.base.errors import SqlSyntaxError
+from penstock.sql.cursor import Cursor
+from penstock.sql.parameters import read_parameters
+from penstock.sql.parse_ddl import parse_create, parse_drop
+from penstock.sql.parse_dml import parse_delete, parse_insert, parse_truncate, parse_update, parse_with
+from penstock.sql.parse_inspect import parse_describe, parse_explain, parse_explain_incremental, parse_show
+from penstock.sql.statements import Begin, Commit, Query, Rollback, Slice, Statement
+from penstock.sql.tokens import Token, tokenize
+
+
+def parse(sql: str) -> list[Statement]:
+    """The statements of a text, at least one.
+
+    >>> [type(statement).__name__ for statement in parse("BEGIN; DELETE FROM t WHERE s = ';'; COMMIT")]
+    ['Begin', 'Delete', 'Commit']
+    >>> statement, = parse("UPDATE t SET a = b IS DISTINCT FROM c FROM u WHERE u.id = $1")
+    >>> str(statement.assignments[0].value), str(statement.from_text), statement.parameter_count
+    ('b IS DISTINCT FROM c', 'u', 1)
+    """
+    statements = [_parse_one(cursor) for cursor in _split(sql)]
+    if not statements:
+        raise SqlSyntaxError("the text has no statement", hint=_HINT, position=0)
+    return statements
+
+
+def _split(sql: str) -> Iterator[Cursor]:
+    """A cursor for each statement; empty ones are left out."""
+    tokens: list[Token] = []
+    for token in tokenize(sql):
+        if token.keyword == ";":
+            if tokens:
+                yield Cursor(sql, tokens, token.offset)
+            tokens = []
+        elif token.kind not in ("space", "comment"):
+            tokens.append(token)
+    if tokens:
+        yield Cursor(sql, tokens, tokens[-1].end)
+
+
+def _parse_one(c: Cursor) -> Statement:
+    start = c.tokens[0].offset
+    text = Slice(c.whole[start : c.tokens[-1].end], start)
+    for words, function in STATEMENTS:
+        if c.at(*words):
+            statement = function(c, text)
+            c.done()
+            return statement
+    first = " ".join(token.text for token in c.tokens[:3] if token.kind in ("word", "quoted"))
+    message = f'"{first or c.tokens[0].text[:40]}" does not begin a statement'
+    raise SqlSyntaxError(message, hint=_HINT, position=start)
+
+
+def parse_query(c: Cursor, text: Slice) -> Statement:
+    query = c.query()
+    return Query(query, read_parameters(c.tokens))
+
+
+def parse_after_with(c: Cursor, text: Slice) -> Statement:
+    """WITH stands before a query or before INSERT, UPDATE and DELETE."""
+    with_text = parse_with(c)
+    for verb, function in (("INSERT", parse_insert), ("UPDATE", parse_update), ("DELETE", parse_delete)):
+        if c.at(verb):
+            return function(c, text, with_text)
+    if not c.at_query():
+        c.fail("a query, INSERT, UPDATE or DELETE")
+    c.position = 0
+    return parse_query(c, text)
+
+
+def parse_begin(c: Cursor, text: Slice) -> Statement:
+    if c.take("START"):
+        c.expect("TRANSACTION")
+    else:
+        c.expect("BEGIN")
+        _transaction_word(c)
+    modes: list[str] = []
+    while not c.at_end:
+        words = next((words for words in _MODES if c.take(*words)), None)
+        if words is None:
+            c.fail("READ ONLY, READ WRITE or ISOLATION LEVEL")
+        modes.append(" ".join(words).lower())
+        if c.take(",") and c.at_end:
+            c.fail("READ ONLY, READ WRITE or ISOLATION LEVEL")
+    return Begin(text, (), tuple(modes))
+
+
+def parse_commit(c: Cursor, text: Slice) -> Statement:
+    if not c.take("END"):
+        c.expect("COMMIT")
+    _transaction_word(c)
+    return Commit(text, ())
+
+
+def parse_rollback(c: Cursor, text: Slice) -> Statement:
+    if not c.take("ABORT"):
+        c.expect("ROLLBACK")
+    _transaction_word(c)
+    if c.at("TO"):
+        position = c.tokens[c.position].offset
+        raise SqlSyntaxError(
+            "there are no savepoints", hint="ROLLBACK undoes all since BEGIN.", position=position
+        )
+    return Rollback(text, ())
+
+
+def _transaction_word(c: Cursor) -> None:
+    if not c.take("TRANSACTION"):
+        c.take("WORK")
+
+
+# All isolation levels are accepted: one transaction is one epoch, which is serialisable.
+_MODES = (
+    ("READ", "ONLY"),
+    ("READ", "WRITE"),
+    ("ISOLATION", "LEVEL", "SERIALIZABLE"),
+    ("ISOLATION", "LEVEL", "REPEATABLE", "READ"),
+    ("ISOLATION", "LEVEL", "READ", "COMMITTED"),
+    ("ISOLATION", "LEVEL", "READ", "UNCOMMITTED"),
+    ("NOT", "DEFERRABLE"),
+    ("DEFERRABLE",),
+)
+
+# The first entry whose words stand at the beginning decides.
+STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Cursor, Slice], Statement]], ...] = (
+    (("SELECT",), parse_query),
+    (("WITH",), parse_after_with),
+    (("VALUES",), parse_query),
+    (("FROM",), parse_query),
+    (("TABLE",), parse_query),
+    (("(",), parse_query),
+    (("PIVOT",), parse_query),
+    (("UNPIVOT",), parse_query),
+    (("SUMMARIZE",), parse_query),
+    (("INSERT",), parse_insert),
+    (("UPDATE",), parse_update),
+    (("DELETE",), parse_delete),
+    (("TRUNCATE",), parse_truncate),
+    (("BEGIN",), parse_begin),
+    (("START",), parse_begin),
+    (("COMMIT",), parse_commit),
+    (("END",), parse_commit),
+    (("ROLLBACK",), parse_rollback),
+    (("ABORT",), parse_rollback),
+    (("CREATE",), parse_create),
+    (("DROP",), parse_drop),
+    (("SHOW",), parse_show),
+    (("DESCRIBE",), parse_describe),
+    (("DESC",), parse_describe),
+    (("EXPLAIN", "INCREMENTAL"), parse_explain_incremental),
+    (("EXPLAIN",), parse_explain),
+)
+_HINT = (
+    "Statements: SELECT (also WITH, VALUES, FROM, TABLE), INSERT, UPDATE, DELETE, TRUNCATE, BEGIN, COMMIT, "
+    "ROLLBACK, CREATE TABLE, CREATE VIEW, CREATE MATERIALIZED VIEW, DROP, SHOW TABLES, SHOW VIEWS, DESCRIBE, "
+    "EXPLAIN, EXPLAIN INCREMENTAL."
+)

@@ -1,0 +1,170 @@
+"""An arrangement: indexed state as a short list of immutable batches, oldest and largest first.
+
+Appending adds a batch; nothing is ever changed in place, so whoever holds the list of batches of
+an epoch holds that epoch. Neighbours of like size are merged by the law, small ones at once, large
+ones a slice of hashes at a time, paid for by what is appended: the number of batches stays
+logarithmic and no tick pays for a whole merge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from penstock.base.limits import MERGE_ROWS_MIN, MERGE_ROWS_PER_APPENDED_ROW, SMALL_BATCH_ROWS_MAX
+from penstock.kernels.ranges import expand
+from penstock.state import measures as m
+from penstock.state.batch import Batch, Layout, merge
+from penstock.state.measures import Measure
+from penstock.state.merging import Merging
+from penstock.zset.column import Column, equal_rows
+
+
+class Arrangement:
+    """Batches of one layout, and the merges that are under way."""
+
+    __slots__ = ("_credit", "_merging", "batches", "layout", "name")
+
+    def __init__(self, name: str, layout: Layout, batches: Sequence[Batch] = ()) -> None:
+        self.name = name
+        self.layout = layout
+        self.batches: list[Batch] = list(batches)
+        self._merging: list[Merging] = []
+        self._credit = 0
+
+    def rows(self) -> int:
+        return sum(len(b) for b in self.batches)
+
+    def nbytes(self) -> int:
+        return sum(b.nbytes() for b in self.batches) + sum(x.nbytes() for x in self._merging)
+
+    def partition(self, first: int, last: int) -> Arrangement:
+        """The same state, cut to a range of hashes: views of the same memory."""
+        cut = [b.range(first, last) for b in self.batches]
+        return Arrangement(self.name, self.layout, [b for b in cut if len(b)])
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def probe(self, hashes: np.ndarray, keys: Sequence[Column]) -> Iterator[tuple[Batch, np.ndarray, np.ndarray]]:
+        """For each batch with rows under these keys: the batch, the probe's row numbers, the batch's."""
+        for batch in self.batches:
+            found = probe_batch(self.layout, batch, hashes, keys)
+            if found is not None:
+                yield batch, *found
+
+    def lookup(self, hashes: np.ndarray, keys: Sequence[Column], like: Sequence[Measure]) -> list[Measure]:
+        """The measures under each key, added up over the batches; zero where there is nothing.
+
+        `hashes` must not hold the same key twice."""
+        count = len(hashes)
+        totals: list[Measure] | None = None
+        for batch, mine, theirs in self.probe(hashes, keys):
+            parts = [m.take(x, theirs) for x in batch.measures]
+            whole = len(mine) == count and (count == 1 or bool((mine == np.arange(count)).all()))
+            if totals is None:
+                totals = parts if whole else [m.add_at(m.zeros_like(x, count), mine, p) for x, p in zip(like, parts, strict=True)]
+            elif whole:
+                totals = [m.plus(t, p) for t, p in zip(totals, parts, strict=True)]
+            else:
+                totals = [m.add_at(t, mine, p) for t, p in zip(totals, parts, strict=True)]
+        return totals if totals is not None else [m.zeros_like(x, count) for x in like]
+
+    def contents(self) -> Batch | None:
+        """Everything as one merged batch, equal rows added up; None if there is nothing."""
+        if not self.batches:
+            return None
+        if len(self.batches) == 1:
+            return self.batches[0]
+        return merge(self.layout, self.batches)
+
+    # -- writing ---------------------------------------------------------------------------
+
+    def append(self, batch: Batch) -> None:
+        """Add a batch, and pay for some merging."""
+        if not len(batch):
+            return
+        batches = self.batches
+        if batches and len(batches[-1]) + len(batch) <= SMALL_BATCH_ROWS_MAX and not self._is_merging(batches[-1]):
+            merged = merge(self.layout, (batches[-1], batch))
+            if len(merged):
+                batches[-1] = merged
+            else:
+                batches.pop()
+        else:
+            batches.append(batch)
+        self._maintain(len(batch))
+
+    def _is_merging(self, batch: Batch) -> bool:
+        return any(batch is x.older or batch is x.newer for x in self._merging)
+
+    def _maintain(self, appended: int) -> None:
+        batches = self.batches
+        while len(batches) > 1:
+            started = self._start_merge()
+            if not started:
+                break
+        if not self._merging:
+            return
+        self._credit += appended * MERGE_ROWS_PER_APPENDED_ROW
+        if self._credit < MERGE_ROWS_MIN:
+            return
+        for merging in list(self._merging):
+            self._credit -= merging.work(self._credit)
+            if merging.done():
+                self._finish(merging)
+            if self._credit <= 0:
+                break
+        if not self._merging:
+            self._credit = 0
+
+    def _start_merge(self) -> bool:
+        """Start (or do) the merge of the newest pair of neighbours of like size; False if there is none."""
+        batches = self.batches
+        for i in range(len(batches) - 1, 0, -1):
+            older, newer = batches[i - 1], batches[i]
+            if len(newer) * 2 < len(older) or self._is_merging(older) or self._is_merging(newer):
+                continue
+            if len(newer) + len(older) <= MERGE_ROWS_MIN:
+                merged = merge(self.layout, (older, newer))
+                batches[i - 1 : i + 1] = [merged] if len(merged) else []
+                return True
+            self._merging.append(Merging(self.layout, older, newer))
+            return True
+        return False
+
+    def _finish(self, merging: Merging) -> None:
+        self._merging.remove(merging)
+        at = next(i for i, b in enumerate(self.batches) if b is merging.older)
+        result = merging.result()
+        self.batches[at : at + 2] = [result] if len(result) else []
+
+    def compact(self) -> None:
+        """Merge everything into one batch: for bulk loads and tests."""
+        whole = self.contents()
+        self._merging.clear()
+        self.batches = [whole] if whole is not None and len(whole) else []
+
+
+def probe_batch(
+    layout: Layout, batch: Batch, hashes: np.ndarray, keys: Sequence[Column]
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Pairs (row of the probe, row of the batch) with equal keys: by hash, then by the values."""
+    low = batch.hashes.searchsorted(hashes, "left")
+    if len(hashes) == 1:
+        at = int(low[0])
+        if at == len(batch.hashes) or batch.hashes[at] != hashes[0]:
+            return None
+    high = batch.hashes.searchsorted(hashes, "right")
+    mine, theirs = expand(low, high)
+    if not len(mine):
+        return None
+    same = None
+    for column, position in zip(keys, layout.compared, strict=True):
+        equal = equal_rows(column.take(mine), batch.columns[position].take(theirs))
+        same = equal if same is None else same & equal
+    if same is not None and not same.all():
+        mine, theirs = mine[same], theirs[same]
+        if not len(mine):
+            return None
+    return mine, theirs

@@ -1,0 +1,192 @@
+"""A batch: one immutable run of an arrangement, sorted by the hash of its key.
+
+Every batch holds rows with measures (weights, counts, sums) under one law: rows that are equal
+merge by adding their measures, and a row whose measures are all zero is not there. A layout says
+which columns are the key, and whether the key is the whole row ("unique": accumulators of groups)
+or rows of one key stand side by side (rows of a join input). Rows with only positive weights are
+not searched for equals: adding them up changes nothing that a reader can see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from penstock.kernels.hashing import hash_columns
+from penstock.kernels.order import OrderKey, lexsort, order_code, sort_order
+from penstock.kernels.ranges import run_starts
+from penstock.state import measures as m
+from penstock.state.grouping import exact_groups
+from penstock.state.measures import Measure
+from penstock.zset.column import Column, concat, empty, equal_rows
+from penstock.zset.types import SqlType
+from penstock.zset.zset import ZSet
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the batches of one arrangement are laid out."""
+
+    types: tuple[SqlType, ...]
+    key: tuple[int, ...]
+    order: tuple[OrderKey, ...] = ()  # rows of one hash are sorted by these
+    unique: bool = False  # rows are always merged with their equals, and looked up as whole rows
+
+    @cached_property
+    def compared(self) -> tuple[int, ...]:
+        """The columns that a look-up compares."""
+        return tuple(range(len(self.types))) if self.unique else self.key
+
+
+class Batch:
+    """Rows sorted by hash, with their measures."""
+
+    __slots__ = ("columns", "hashes", "measures")
+
+    def __init__(self, hashes: np.ndarray, columns: tuple[Column, ...], measures: tuple[Measure, ...]) -> None:
+        self.hashes = hashes
+        self.columns = columns
+        self.measures = measures
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    @property
+    def weights(self) -> np.ndarray:
+        return self.measures[0]  # type: ignore[return-value]
+
+    def zset(self) -> ZSet:
+        """The rows with their weights."""
+        return ZSet(self.columns, self.weights)
+
+    def slice(self, start: int, stop: int) -> Batch:
+        columns = tuple([c.slice(start, stop) for c in self.columns])
+        parts = tuple([m.slice_rows(x, start, stop) for x in self.measures])
+        return Batch(self.hashes[start:stop], columns, parts)
+
+    def take(self, index: np.ndarray) -> Batch:
+        columns = tuple([c.take(index) for c in self.columns])
+        return Batch(self.hashes[index], columns, tuple([m.take(x, index) for x in self.measures]))
+
+    def range(self, first: int, last: int) -> Batch:
+        """The rows whose hash h has first <= h < last: a partition of the batch."""
+        start = int(np.searchsorted(self.hashes, np.uint64(first)))
+        stop = len(self) if last > 0xFFFFFFFFFFFFFFFF else int(np.searchsorted(self.hashes, np.uint64(last)))
+        return self.slice(start, stop)
+
+    def nbytes(self) -> int:
+        return self.hashes.nbytes + sum(c.nbytes() for c in self.columns) + sum(x.nbytes for x in self.measures)
+
+
+def empty_batch(layout: Layout, measures: Sequence[Measure]) -> Batch:
+    none = tuple(m.zeros_like(x, 0) for x in measures)
+    return Batch(np.zeros(0, np.uint64), tuple(empty(t) for t in layout.types), none)
+
+
+def build(layout: Layout, columns: tuple[Column, ...], measures: tuple[Measure, ...]) -> Batch:
+    """Rows in any order as a batch of the layout, equal rows merged where that can matter."""
+    count = len(measures[0])
+    hashes = hash_columns([columns[k] for k in layout.key], count)
+    batch = Batch(hashes, columns, measures)
+    if count > 1:
+        batch = _sorted(layout, batch)
+    return _consolidated(layout, batch)
+
+
+def merge(layout: Layout, batches: Sequence[Batch]) -> Batch:
+    """Batches of one layout as one, by the law: equal rows add up, zeros vanish."""
+    return _consolidated(layout, _sorted(layout, concat_batches(batches)))
+
+
+def concat_batches(batches: Sequence[Batch]) -> Batch:
+    """One below the other, without sorting."""
+    if len(batches) == 1:
+        return batches[0]
+    columns = tuple([concat(parts) for parts in zip(*[b.columns for b in batches], strict=True)])
+    measures = tuple([m.concat(parts) for parts in zip(*[b.measures for b in batches], strict=True)])
+    hashes = np.concatenate([b.hashes for b in batches])
+    return Batch(hashes, columns, measures)
+
+
+def _sorted(layout: Layout, batch: Batch) -> Batch:
+    hashes = batch.hashes
+    if layout.order:
+        codes = [hashes]
+        for key in layout.order:
+            codes += order_code(batch.columns[key.column], key.descending, key.nulls_first)
+        return batch.take(lexsort(codes))
+    if (hashes[1:] >= hashes[:-1]).all():
+        return batch
+    return batch.take(sort_order(hashes))
+
+
+def _consolidated(layout: Layout, batch: Batch) -> Batch:
+    """A sorted batch with equal rows merged (for rows: only where a negative weight may cancel)."""
+    hashes = batch.hashes
+    if layout.unique:
+        starts = run_starts(hashes)
+        if len(starts) < len(hashes):
+            if len(layout.key) == len(layout.types):
+                batch = _merge_runs(layout, batch, starts)
+            else:
+                batch = _merge_equal_rows(batch)
+        keep = m.any_nonzero(batch.measures)
+        if not keep.all():
+            batch = batch.take(np.flatnonzero(keep))
+        return batch
+    weights = batch.weights
+    negative = weights <= 0  # zero weights go too
+    if not negative.any():
+        return batch
+    return _cancel(layout, batch, negative)
+
+
+def _merge_runs(layout: Layout, batch: Batch, starts: np.ndarray) -> Batch:
+    """Adjacent rows of one hash added up, after checking that they really are equal."""
+    first = np.repeat(starts, np.diff(np.append(starts, len(batch))))
+    same = _equal_at(batch.columns, first, np.arange(len(batch)))
+    if not same.all():  # a collision of different keys: group by the values themselves
+        order, starts = exact_groups(batch.hashes, batch.columns)
+        batch = batch.take(order)
+    merged = batch.take(starts)
+    merged.measures = tuple([m.sum_groups(x, starts) for x in batch.measures])
+    return merged
+
+
+def _cancel(layout: Layout, batch: Batch, negative: np.ndarray) -> Batch:
+    """Merge equal rows within the hashes that have a negative weight; the others stay as they are."""
+    starts = run_starts(batch.hashes)
+    touched = np.logical_or.reduceat(negative, starts)
+    lengths = np.diff(np.append(starts, len(batch)))
+    rows = np.flatnonzero(np.repeat(touched, lengths))
+    merged = _merge_equal_rows(batch.take(rows))
+    merged = merged.take(np.flatnonzero(m.any_nonzero(merged.measures)))
+    rest = np.ones(len(batch), np.bool_)
+    rest[rows] = False
+    return _sorted(layout, concat_batches([batch.take(np.flatnonzero(rest)), merged]))
+
+
+def _merge_equal_rows(batch: Batch) -> Batch:
+    """A batch in which different rows share a hash, with equal rows added up; still sorted by hash."""
+    identity = hash_columns(batch.columns, len(batch))
+    order = lexsort([batch.hashes, identity])
+    batch, identity = batch.take(order), identity[order]
+    same = (batch.hashes[1:] == batch.hashes[:-1]) & (identity[1:] == identity[:-1])
+    starts = np.flatnonzero(np.concatenate(([True], ~same)))
+    first = np.repeat(starts, np.diff(np.append(starts, len(batch))))
+    if not _equal_at(batch.columns, first, np.arange(len(batch))).all():
+        exact, starts = exact_groups(batch.hashes, batch.columns)
+        batch = batch.take(exact)
+    merged = batch.take(starts)
+    merged.measures = tuple([m.sum_groups(x, starts) for x in batch.measures])
+    return merged
+
+
+def _equal_at(columns: Sequence[Column], a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    same = np.ones(len(a), np.bool_)
+    for column in columns:
+        same &= equal_rows(column.take(a), column.take(b))
+    return same

@@ -1,0 +1,56 @@
+"""A Z-set: rows with integer weights. +n: present n times more; -n: n times fewer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.zset.column import Column, concat, empty
+from penstock.zset.types import SqlType
+
+
+class ZSet:
+    """Columns of equal length and a weight for each row. Never changed after it is made.
+
+    The same row may stand in it several times: the weights add up.
+    """
+
+    __slots__ = ("columns", "weights")
+
+    def __init__(self, columns: tuple[Column, ...], weights: np.ndarray) -> None:
+        self.columns = columns
+        self.weights = weights
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def take(self, index: np.ndarray) -> ZSet:
+        return ZSet(tuple([c.take(index) for c in self.columns]), self.weights[index])
+
+    def filter(self, mask: np.ndarray) -> ZSet:
+        return ZSet(tuple([c.filter(mask) for c in self.columns]), self.weights[mask])
+
+    def select(self, positions: Sequence[int]) -> ZSet:
+        """These columns, in this order."""
+        columns = self.columns
+        return ZSet(tuple([columns[p] for p in positions]), self.weights)
+
+    def negate(self) -> ZSet:
+        return ZSet(self.columns, -self.weights)
+
+    def __repr__(self) -> str:
+        rows = list(zip(*(c.to_pylist() for c in self.columns), strict=True)) or [()] * len(self)
+        return f"ZSet({list(zip(rows, self.weights.tolist(), strict=True))})"
+
+
+def union(zsets: Sequence[ZSet]) -> ZSet:
+    """The sum of Z-sets, not consolidated."""
+    if len(zsets) == 1:
+        return zsets[0]
+    columns = tuple(concat(parts) for parts in zip(*(z.columns for z in zsets), strict=True))
+    return ZSet(columns, np.concatenate([z.weights for z in zsets]))
+
+
+def empty_zset(types: Sequence[SqlType]) -> ZSet:
+    return ZSet(tuple(empty(t) for t in types), np.zeros(0, np.int64))

@@ -1,0 +1,225 @@
+"""What tick() takes, and what it refuses with nothing applied."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import penstock
+from rows import rows_of
+
+ROWS = [
+    {"id": 1, "customer": "ann", "amount": Decimal("10.00")},
+    {"id": 2, "customer": "bob", "amount": None},
+]
+
+
+@pytest.fixture
+def flow() -> Any:
+    with penstock.Flow() as flow:
+        flow.sql("CREATE TABLE orders (id BIGINT PRIMARY KEY, customer TEXT, amount DECIMAL(12,2))")
+        flow.sql("CREATE TABLE clicks (page TEXT, n INTEGER)")
+        flow.sql(
+            "CREATE MATERIALIZED VIEW totals AS SELECT customer, sum(amount) AS total, count(*) AS n FROM orders GROUP BY customer"
+        )
+        flow.sql("CREATE MATERIALIZED VIEW pages AS SELECT page, sum(n) AS n FROM clicks GROUP BY page")
+        yield flow
+
+
+def held(flow: penstock.Flow, name: str) -> list[tuple[Any, ...]]:
+    return sorted(rows_of(flow.snapshot(name)), key=str)
+
+
+AS_WRITTEN = {
+    "list of dicts": lambda rows: rows,
+    "pyarrow table": lambda rows: pa.Table.from_pylist(rows),
+    "pyarrow batch": lambda rows: pa.RecordBatch.from_pylist(rows),
+    "chunked table": lambda rows: pa.concat_tables([pa.Table.from_pylist([row], pa.Table.from_pylist(rows).schema) for row in rows]),
+    "reader": lambda rows: pa.Table.from_pylist(rows).to_reader(),
+    "polars": lambda rows: pl.DataFrame(pa.Table.from_pylist(rows)),
+    "pandas": lambda rows: pd.DataFrame(rows),
+    "large strings": lambda rows: pa.Table.from_pylist(rows).cast(
+        pa.schema([("id", pa.int32()), ("customer", pa.large_string()), ("amount", pa.decimal128(20, 2))])
+    ),
+    "dictionary": lambda rows: pa.Table.from_pylist(rows).set_column(1, "customer", pa.array([r["customer"] for r in rows]).dictionary_encode()),
+    "other order": lambda rows: [dict(reversed(row.items())) for row in rows],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", AS_WRITTEN)
+def test_a_delta_is_anything_with_rows(flow: penstock.Flow, form: str) -> None:
+    flow.tick("orders", AS_WRITTEN[form](ROWS))
+    assert held(flow, "orders") == [(1, "ann", Decimal("10.00")), (2, "bob", None)]
+    assert held(flow, "totals") == [("ann", Decimal("10.00"), 1), ("bob", None, 1)]
+
+
+@pytest.mark.parametrize("form", ["list of dicts", "pyarrow table", "pyarrow batch", "polars", "pandas"])
+def test_weights_add_and_remove(flow: penstock.Flow, form: str) -> None:
+    wrap = AS_WRITTEN[form]
+    flow.tick("clicks", wrap([{"page": "a", "n": 1, "_weight": 3}, {"page": "b", "n": 2, "_weight": 1}]))
+    assert held(flow, "clicks") == [("a", 1)] * 3 + [("b", 2)]
+    flow.tick("clicks", wrap([{"page": "a", "n": 1, "_weight": -2}, {"page": "b", "n": 2, "_weight": 0}]))
+    assert held(flow, "clicks") == [("a", 1), ("b", 2)]
+    assert held(flow, "pages") == [("a", 1), ("b", 2)]
+
+
+def test_weight_zero_is_ignored_even_for_rows_that_are_not_there(flow: penstock.Flow) -> None:
+    flow.tick("orders", [{**ROWS[0], "_weight": 1}, {**ROWS[1], "_weight": 0}])
+    assert held(flow, "orders") == [(1, "ann", Decimal("10.00"))]
+    flow.tick("orders", [{"id": 1, "customer": "nobody", "amount": None, "_weight": 0}])
+    assert held(flow, "orders") == [(1, "ann", Decimal("10.00"))]
+
+
+def test_a_missing_column_takes_its_default(flow: penstock.Flow) -> None:
+    flow.sql("CREATE TABLE d (a INTEGER, b TEXT DEFAULT 'x', c INTEGER)")
+    flow.tick("d", [{"a": 1}, {"a": 2}])
+    flow.tick("d", pa.table({"a": [3], "c": [9]}))
+    assert held(flow, "d") == [(1, "x", None), (2, "x", None), (3, "x", 9)]
+
+
+def test_an_existing_key_is_refused_unless_it_is_an_upsert(flow: penstock.Flow) -> None:
+    flow.tick("orders", ROWS)
+    with pytest.raises(penstock.UniqueViolation) as caught:
+        flow.tick(
+            "orders", [{"id": 3, "customer": "eve", "amount": 1}, {"id": 1, "customer": "ann", "amount": 5}]
+        )
+    assert caught.value.hint
+    assert "upsert" in caught.value.hint
+    assert len(held(flow, "orders")) == 2
+    flow.tick(
+        "orders",
+        [{"id": 3, "customer": "eve", "amount": 1}, {"id": 1, "customer": "ann", "amount": 5}],
+        mode="upsert",
+    )
+    assert held(flow, "totals") == [
+        ("ann", Decimal("5.00"), 1),
+        ("bob", None, 1),
+        ("eve", Decimal("1.00"), 1),
+    ]
+    flow.tick("orders", [{"id": 1, "customer": "bob", "amount": 7}], mode="upsert")
+    assert held(flow, "totals") == [("bob", Decimal("7.00"), 2), ("eve", Decimal("1.00"), 1)]
+
+
+def test_the_last_row_of_a_key_wins_in_an_upsert(flow: penstock.Flow) -> None:
+    flow.tick("orders", [{"id": 1, "customer": "a", "amount": i} for i in range(5)], mode="upsert")
+    assert held(flow, "orders") == [(1, "a", Decimal("4.00"))]
+
+
+def test_an_upsert_needs_a_key_and_a_mode_must_be_known(flow: penstock.Flow) -> None:
+    with pytest.raises(penstock.PenstockError):
+        flow.tick("clicks", [{"page": "a", "n": 1}], mode="upsert")
+    with pytest.raises(penstock.PenstockError):
+        flow.tick("orders", ROWS, mode="whatever")
+    assert held(flow, "orders") == []
+
+
+def test_removing_a_row_that_is_not_there_is_refused_with_the_row(flow: penstock.Flow) -> None:
+    flow.tick({"orders": ROWS, "clicks": [{"page": "a", "n": 1}]})
+    for table, row in (
+        ("orders", {"id": 1, "customer": "ann", "amount": Decimal("10.01")}),
+        ("orders", {"id": 77, "customer": "ann", "amount": Decimal("10.00")}),
+        ("clicks", {"page": "zz", "n": 1}),
+        ("clicks", {"page": "a", "n": None}),
+    ):
+        with pytest.raises(penstock.MissingRow) as caught:
+            flow.tick(table, [{**row, "_weight": -1}])
+        assert str(next(iter(row.values()))) in str(caught.value)
+        assert caught.value.hint
+    with pytest.raises(penstock.MissingRow):
+        flow.tick("clicks", [{"page": "a", "n": 1, "_weight": -2}])
+    assert held(flow, "clicks") == [("a", 1)]
+    assert len(held(flow, "orders")) == 2
+
+
+def test_a_tick_is_atomic_over_its_sources(flow: penstock.Flow) -> None:
+    flow.tick("orders", ROWS)
+    before = {name: held(flow, name) for name in ("orders", "clicks", "totals", "pages")}
+    epoch = flow.tick("clicks", []).epoch
+    bad = [
+        {"clicks": [{"page": "a", "n": 1}], "orders": [{"id": 1, "customer": "x", "amount": 1}]},
+        {
+            "clicks": [{"page": "a", "n": 1}],
+            "orders": [{"id": 9, "customer": "x", "amount": 1, "_weight": -1}],
+        },
+        {
+            "orders": [{"id": 9, "customer": "x", "amount": 1}],
+            "clicks": [{"page": "a", "n": 1, "_weight": -1}],
+        },
+        {"orders": [{"id": 9, "customer": "x", "amount": 1}], "nowhere": [{"page": "a"}]},
+        {"orders": [{"id": 9, "customer": "x", "amount": 1}], "clicks": [{"page": "a", "n": "many"}]},
+        {"orders": [{"id": 9, "customer": "x", "amount": 1}], "pages": [{"page": "a", "n": 1}]},
+    ]
+    for delta in bad:
+        with pytest.raises(penstock.PenstockError):
+            flow.tick(delta)
+        assert {name: held(flow, name) for name in before} == before
+    assert flow.tick({"orders": [{"id": 9, "customer": "x", "amount": 1}], "clicks": []}).epoch > epoch
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        [{"id": 1, "customer": "a", "amount": 1, "extra": 2}],
+        [{"id": "one", "customer": "a", "amount": 1}],
+        [{"id": 1, "customer": 5, "amount": 1}],
+        [{"id": 2**70, "customer": "a", "amount": 1}],
+        [{"id": 1, "customer": "a", "amount": Decimal("1e20")}],
+        [{"id": None, "customer": "a", "amount": 1}],
+        [{"id": 1, "customer": "a", "amount": 1, "_weight": 1.5}],
+        [{"id": 1, "customer": "a", "amount": 1, "_weight": None}],
+        [{"id": 1, "customer": "a", "amount": 1, "_weight": 2}],
+        [1, 2, 3],
+        "text",
+        42,
+        None,
+        pa.table({"id": pa.array([1.5]), "customer": ["a"], "amount": [1]}),
+        pa.table({"id": [1], "customer": [b"bytes"], "amount": ["x"]}),
+        pa.table({"id": [1], "customer": ["a"], "amount": [1], "_weight": ["x"]}),
+    ],
+    ids=str,
+)
+def test_what_is_not_a_delta_is_refused(flow: penstock.Flow, delta: Any) -> None:
+    with pytest.raises(penstock.PenstockError):
+        flow.tick("orders", delta)
+    assert held(flow, "orders") == []
+    flow.tick("orders", ROWS)
+    assert len(held(flow, "orders")) == 2
+
+
+def test_all_kinds_of_values_come_back_as_they_went_in() -> None:
+    with penstock.Flow() as flow:
+        schema = pa.schema([
+            ("b", pa.bool_()), ("i", pa.int16()), ("f", pa.float32()), ("d", pa.decimal128(30, 5)), ("s", pa.string()),
+            ("x", pa.binary()), ("day", pa.date32()), ("t", pa.time64("us")), ("ts", pa.timestamp("us")),
+            ("tz", pa.timestamp("us", tz="UTC")), ("l", pa.list_(pa.int64())), ("st", pa.struct([("p", pa.int32()), ("q", pa.string())])),
+        ])  # fmt: skip
+        flow.register_source("t", schema)
+        flow.register_view("v", "SELECT * FROM t")
+        utc = datetime.UTC
+        table = pa.Table.from_pylist([
+            {"b": True, "i": -5, "f": 0.1, "d": Decimal("1234567890123456789.12345"), "s": "ä", "x": b"\x00\xff", "day": datetime.date(1, 1, 1),
+             "t": datetime.time(23, 59, 59, 999999), "ts": datetime.datetime(2024, 2, 29, 1, 2, 3, 4), "tz": datetime.datetime(2024, 2, 29, tzinfo=utc),
+             "l": [1, None, 3], "st": {"p": 1, "q": None}},
+            dict.fromkeys(schema.names),
+        ], schema)  # fmt: skip
+        flow.tick("t", table)
+        assert flow.snapshot("v").to_pylist() == table.to_pylist()
+        flow.tick("t", table.append_column("_weight", pa.array([-1, -1])))
+        assert flow.snapshot("v").num_rows == 0
+
+
+def test_numpy_backed_frames_with_gaps(flow: penstock.Flow) -> None:
+    """pandas says a missing number as NaN in a float column: it is NULL for an integer column."""
+    frame = pd.DataFrame({"page": ["a", None], "n": pd.array([1, None], dtype="Int32")})
+    flow.tick("clicks", frame)
+    assert held(flow, "clicks") == sorted([("a", 1), (None, None)], key=str)
+    frame["_weight"] = np.array([-1, -1])
+    flow.tick("clicks", frame)
+    assert held(flow, "clicks") == []

@@ -1,0 +1,173 @@
+"""Hard cases 35 and 36: unusual strings and names, timestamps at the ends of their range."""
+
+from __future__ import annotations
+
+import datetime
+
+import pyarrow as pa
+import pytest
+
+from judge import Judge
+
+STRINGS = [
+    "",
+    " ",
+    "a",
+    "a\x00",
+    "a\x00b",
+    "\x00",
+    "\U0001f600",
+    "e\u0301",
+    "\u00e9",
+    "\U0001f468\u200d\U0001f469",
+    "x" * 9_000,
+]
+
+
+def test_case_35_unusual_strings(judge: Judge) -> None:
+    judge.sql("CREATE TABLE t (id INTEGER, s TEXT, g TEXT)")
+    judge.sql("CREATE TABLE u (s TEXT)")
+    judge.sql("CREATE MATERIALIZED VIEW v AS SELECT s, count(*) AS n, min(id) AS lo FROM t GROUP BY s")
+    judge.sql("CREATE MATERIALIZED VIEW m AS SELECT min(s) AS lo, max(s) AS hi FROM t")
+    judge.sql("CREATE MATERIALIZED VIEW j AS SELECT id, t.s FROM t JOIN u ON u.s = t.s")
+    judge.sql(
+        "CREATE MATERIALIZED VIEW f AS SELECT id, length(s) AS n, upper(s) AS big, s || g AS both_, s = 'a' AS is_a FROM t"
+    )
+    rows = [{"id": i, "s": s, "g": STRINGS[-1 - i % 3]} for i, s in enumerate(STRINGS)]
+    judge.tick("t", rows)
+    judge.check()
+    judge.tick("u", [{"s": s} for s in STRINGS[::2]])
+    judge.check()
+    assert ("a\x00", 1, 3) in judge.rows("v")
+    assert ("a", 1, 2) in judge.rows("v")
+    judge.tick({"t": [{**row, "_weight": -1} for row in rows[3:6]], "u": [{"s": "a\x00b", "_weight": -1}]})
+    judge.check()
+    judge.sql("UPDATE t SET s = s || '\U0001f600'")
+    judge.check()
+    judge.sql("DELETE FROM t WHERE s LIKE '%\U0001f600'")
+    judge.check()
+    assert judge.rows("v") == []
+
+
+def test_case_35_values_of_ten_megabytes(judge: Judge) -> None:
+    big = "0123456789" * 1_000_000
+    judge.sql("CREATE TABLE t (id INTEGER PRIMARY KEY, s TEXT, b BLOB)")
+    judge.sql("CREATE MATERIALIZED VIEW v AS SELECT s, count(*) AS n FROM t GROUP BY s")
+    judge.sql("CREATE MATERIALIZED VIEW n AS SELECT id, length(s) AS n, octet_length(b) AS m FROM t")
+    judge.tick(
+        "t",
+        [
+            {"id": 1, "s": big, "b": big.encode()},
+            {"id": 2, "s": big + "x", "b": None},
+            {"id": 3, "s": big, "b": b"\x00\xff"},
+        ],
+    )
+    judge.check()
+    assert sorted(row[1] for row in judge.rows("v")) == [1, 2]
+    judge.tick("t", [{"id": 1, "s": big, "b": big.encode(), "_weight": -1}])
+    judge.check()
+    judge.sql("DELETE FROM t")
+    judge.check()
+
+
+def test_case_35_names_with_quotes_and_spaces(judge: Judge) -> None:
+    judge.sql(
+        'CREATE TABLE "my ""table" ("a b" INTEGER PRIMARY KEY, "c""d" TEXT, "select" INTEGER, "\U0001f600" INTEGER)'
+    )
+    judge.sql(
+        """CREATE MATERIALIZED VIEW "the 'view'" AS SELECT "c\""d", sum("select") AS "sum of \""it\"" ", """
+        """max("\U0001f600") AS "A;B" FROM "my ""table" GROUP BY 1"""
+    )
+    judge.sql("""CREATE MATERIALIZED VIEW "Two" AS SELECT "A;B" + 1 AS "Mixed Case" FROM "the 'view'" """)
+    judge.sql("""INSERT INTO "my ""table" VALUES (1, 'x', 5, 2), (2, 'x', 6, 1)""")
+    judge.check()
+    judge.tick('my "table', [{"a b": 3, 'c"d': "y", "select": 1, "\U0001f600": 9}])
+    judge.check()
+    judge.sql("""UPDATE "my ""table" SET "select" = "select" * 2, "c""d" = 'z' WHERE "a b" = 1""")
+    judge.check()
+    judge.sql("""DELETE FROM "my ""table" WHERE "\U0001f600" > 1""")
+    judge.check()
+    assert judge.flow.snapshot("Two").column_names == ["Mixed Case"]
+
+
+def moments(judge: Judge) -> None:
+    judge.sql("CREATE TABLE t (id INTEGER, ts TIMESTAMP, tz TIMESTAMPTZ, d DATE)")
+    judge.sql("CREATE MATERIALIZED VIEW g AS SELECT ts, tz, d, count(*) AS n FROM t GROUP BY ts, tz, d")
+    judge.sql(
+        "CREATE MATERIALIZED VIEW m AS SELECT min(ts) AS a, max(ts) AS b, min(tz) AS c, max(tz) AS e, min(d) AS f, max(d) AS h FROM t"
+    )
+    judge.sql(
+        "CREATE MATERIALIZED VIEW j AS SELECT a.id, b.id AS other FROM t a JOIN t b ON a.tz = b.tz AND a.ts <= b.ts"
+    )
+
+
+def test_case_36_the_ends_of_the_range(judge: Judge) -> None:
+    moments(judge)
+    judge.sql(
+        "INSERT INTO t VALUES (1, '290308-12-22 (BC) 00:00:00', '290308-12-22 (BC) 00:00:00', '5877642-06-25 (BC)'), "
+        "(2, '294247-01-10 04:00:54.775806', '294247-01-10 04:00:54.775806', '5881580-07-10'), "
+        "(3, '1969-12-31 23:59:59.999999', '1969-12-31 23:59:59.999999', '1969-12-31'), "
+        "(4, '0001-01-01', '0001-01-01', '0001-01-01'), (5, NULL, NULL, NULL), (6, 'infinity', '-infinity', 'infinity')"
+    )
+    judge.check()
+    judge.sql("DELETE FROM t WHERE id = 6")
+    judge.check()
+    judge.sql("DELETE FROM t WHERE id IN (1, 2)")
+    judge.check()
+    judge.sql("DELETE FROM t")
+    judge.check()
+
+
+def test_case_36_across_daylight_saving(judge: Judge) -> None:
+    """The hour that comes twice in the autumn is two hours in UTC, and one spring hour is none."""
+    moments(judge)
+    judge.sql(
+        "INSERT INTO t VALUES (1, '2024-10-27 02:30:00', '2024-10-27 02:30:00+02', '2024-10-27'), "
+        "(2, '2024-10-27 02:30:00', '2024-10-27 02:30:00+01', '2024-10-27'), "
+        "(3, '2024-03-31 02:30:00', '2024-03-31 01:30:00+00', '2024-03-31')"
+    )
+    judge.check()
+    assert len(judge.rows("g")) == 3
+    zone = datetime.timezone(datetime.timedelta(hours=1))
+    row = {
+        "id": 4,
+        "ts": datetime.datetime(2024, 10, 27, 2, 30),
+        "tz": datetime.datetime(2024, 10, 27, 2, 30, tzinfo=zone),
+        "d": None,
+    }
+    judge.tick("t", [row])
+    judge.check()
+    berlin = pa.table({
+        "id": pa.array([5], pa.int32()),
+        "ts": pa.array([datetime.datetime(2024, 3, 31, 2, 30)], pa.timestamp("ms")),
+        "tz": pa.array([1711848600000], pa.timestamp("ms", tz="Europe/Berlin")),
+        "d": pa.array([19813], pa.date32()),
+    })  # fmt: skip
+    judge.tick("t", berlin)
+    judge.check()
+    judge.tick("t", berlin.append_column("_weight", pa.array([-1])))
+    judge.check()
+    judge.sql("UPDATE t SET tz = tz + INTERVAL '1 hour' WHERE id = 1")
+    judge.check()
+    assert any(row[1] == ("timestamptz", 1729992600000000) and row[3] >= 1 for row in judge.rows("g"))
+    judge.sql("DELETE FROM t WHERE tz = '2024-10-27 01:30:00+00'")
+    judge.check()
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["date_trunc('month', ts)", "extract(year FROM ts)", "ts + INTERVAL '1 month'", "CAST(ts AS DATE)"],
+)
+def test_case_36_functions_of_time_as_group_keys(judge: Judge, expression: str) -> None:
+    judge.sql("CREATE TABLE t (ts TIMESTAMP)")
+    judge.sql(
+        f"CREATE MATERIALIZED VIEW v AS SELECT {expression} AS k, count(*) AS n FROM t GROUP BY {expression}"
+    )
+    judge.sql(
+        "INSERT INTO t VALUES ('2024-02-29 23:59:59.999999'), ('2024-01-31'), ('1900-03-01'), ('1969-12-31 12:00:00'), (NULL)"
+    )
+    judge.check()
+    judge.sql("UPDATE t SET ts = ts + INTERVAL '1 day'")
+    judge.check()
+    judge.sql("DELETE FROM t WHERE ts > '2024-01-01'")
+    judge.check()
