@@ -36,12 +36,13 @@ def main() -> int:
         result_file(options.section).write_text(json.dumps(section.to_json()))
         return 0
     found = {name: in_own_process(name) for name in options.only or SECTIONS}
-    title = f"penstock, {scale.name} scale, {platform.machine()}, Python {platform.python_version()}"
+    note = "" if scale is FULL else " (the targets are for the full one)"
+    title = f"penstock, {scale.name} scale{note}, {platform.machine()}, Python {platform.python_version()}"
     print_report(title, list(found.values()), Console(width=None if sys.stdout.isatty() else 120))
     results = {"scale": scale.name, "sections": {name: section.to_json() for name, section in found.items()}}
     (FOLDER / "results.json").write_text(json.dumps(results, indent=2) + "\n")
     say(f"the same as JSON: {FOLDER / 'results.json'}")
-    return 0
+    return 1 if any(section.wrong for section in found.values()) else 0
 
 
 def arguments() -> argparse.ArgumentParser:

@@ -65,12 +65,13 @@ class Ours:
         watch.close()
         return found
 
-    def check(self) -> None:
-        """The distribution still counts every edge that was loaded or added."""
+    def wrong(self) -> tuple[str, ...]:
+        """What is wrong with the distribution, if it does not count every edge that was loaded or added."""
         rows = self.flow.snapshot("distribution").to_pylist()
         counted = sum(row["degree"] * row["nodes"] for row in rows)
-        if counted != self.edges:
-            raise AssertionError(f"the distribution counts {counted} edges, not {self.edges}")
+        return (
+            () if counted == self.edges else (f"the distribution counts {counted} edges, not {self.edges}",)
+        )
 
 
 def measure(scale: Scale, folder: Path, pathway_python: str | None) -> Section:
@@ -87,12 +88,12 @@ def measure(scale: Scale, folder: Path, pathway_python: str | None) -> Section:
         against_sketch(ours, src, scale),
         memory,
     ]
-    ours.check()
+    wrong = ours.wrong()
     say("degree distribution: where the time of a one-row tick goes")
     prepared = [ours.edge() for _ in range(SAMPLED_TICKS)]
     profile = where_the_time_goes(lambda i: ours.flow.tick("edges", prepared[i]), SAMPLED_TICKS)
     ours.flow.close()
-    return Section(tuple(figures), profile)
+    return Section(tuple(figures), profile, wrong)
 
 
 def against_sketch(ours: Ours, src: np.ndarray, scale: Scale) -> Figure:

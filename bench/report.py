@@ -50,15 +50,16 @@ class Section:
 
     figures: tuple[Figure, ...]
     details: str = ""
+    wrong: tuple[str, ...] = ()  # answers that were not right: a benchmark of these says nothing
 
     def to_json(self) -> dict[str, Any]:
         figures = [{**asdict(f), "met": f.met} for f in self.figures]
-        return {"figures": figures, "details": self.details}
+        return {"figures": figures, "details": self.details, "wrong": list(self.wrong)}
 
     @staticmethod
     def from_json(found: dict[str, Any]) -> Section:
         figures = tuple(Figure(**{k: v for k, v in f.items() if k != "met"}) for f in found["figures"])
-        return Section(figures, found["details"])
+        return Section(figures, found["details"], tuple(found["wrong"]))
 
 
 def quantity(value: float, unit: str) -> str:
@@ -94,6 +95,8 @@ def print_report(title: str, sections: Sequence[Section], console: Console) -> N
     for section in sections:
         if section.details:
             console.print(section.details, highlight=False, markup=False)
+    for problem in (problem for section in sections for problem in section.wrong):
+        console.print(Text(f"WRONG: {problem}", style="bold red"))
 
 
 def verdict(met: bool | None) -> Text:

@@ -1,8 +1,9 @@
 """penstock keeps SQL views fresh by doing only the work that a change causes."""
 
-from penstock.base.errors import PenstockError
-from penstock.engine.flow import Flow, TickSummary
+from penstock.base.errors import *  # noqa: F403
+from penstock.base.errors import __all__ as _errors
+from penstock.engine.flow import Flow, StateEntry, TickSummary
 from penstock.engine.watch import Change, Watch
 
 __version__ = "0.1.0"
-__all__ = ["Change", "Flow", "PenstockError", "TickSummary", "Watch", "__version__"]
+__all__ = ["Change", "Flow", "StateEntry", "TickSummary", "Watch", "__version__", *_errors]  # noqa: PLE0604

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.base import errors
 from rows import rows_of
 
 ROWS = [
@@ -86,7 +87,7 @@ def test_a_missing_column_takes_its_default(flow: penstock.Flow) -> None:
 
 def test_an_existing_key_is_refused_unless_it_is_an_upsert(flow: penstock.Flow) -> None:
     flow.tick("orders", ROWS)
-    with pytest.raises(penstock.UniqueViolation) as caught:
+    with pytest.raises(errors.UniqueViolation) as caught:
         flow.tick(
             "orders", [{"id": 3, "customer": "eve", "amount": 1}, {"id": 1, "customer": "ann", "amount": 5}]
         )
@@ -128,11 +129,11 @@ def test_removing_a_row_that_is_not_there_is_refused_with_the_row(flow: penstock
         ("clicks", {"page": "zz", "n": 1}),
         ("clicks", {"page": "a", "n": None}),
     ):
-        with pytest.raises(penstock.MissingRow) as caught:
+        with pytest.raises(errors.MissingRow) as caught:
             flow.tick(table, [{**row, "_weight": -1}])
         assert str(next(iter(row.values()))) in str(caught.value)
         assert caught.value.hint
-    with pytest.raises(penstock.MissingRow):
+    with pytest.raises(errors.MissingRow):
         flow.tick("clicks", [{"page": "a", "n": 1, "_weight": -2}])
     assert held(flow, "clicks") == [("a", 1)]
     assert len(held(flow, "orders")) == 2

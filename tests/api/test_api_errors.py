@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import penstock
+from penstock.base import errors
 from rows import rows_of
 
 # What belongs to a library below, to Python or to a machine, and not into a message for a user.
@@ -79,7 +80,7 @@ def clean(error: penstock.PenstockError) -> None:
 def test_a_wrong_statement_is_refused_and_the_flow_goes_on(
     flow: penstock.Flow, statement: str, kind: str, hinted: bool
 ) -> None:
-    with pytest.raises(getattr(penstock, kind)) as caught:
+    with pytest.raises(getattr(errors, kind)) as caught:
         flow.sql(statement)
     clean(caught.value)
     assert caught.value.hint or not hinted, str(caught.value)
@@ -91,14 +92,14 @@ def test_a_wrong_statement_is_refused_and_the_flow_goes_on(
 
 @pytest.mark.parametrize("call", ["snapshot", "watch", "explain"])
 def test_an_unknown_name(flow: penstock.Flow, call: str) -> None:
-    with pytest.raises(penstock.UndefinedTable) as caught:
+    with pytest.raises(errors.UndefinedTable) as caught:
         getattr(flow, call)("nowhere")
     clean(caught.value)
 
 
 def test_an_undefined_column_says_where_it_stands(flow: penstock.Flow) -> None:
     statement = "CREATE MATERIALIZED VIEW v AS SELECT id, nam FROM t"
-    with pytest.raises(penstock.UndefinedColumn) as caught:
+    with pytest.raises(errors.UndefinedColumn) as caught:
         flow.sql(statement)
     assert caught.value.position is not None
     assert statement[caught.value.position :].startswith("nam")
@@ -126,21 +127,21 @@ def test_an_undefined_column_says_where_it_stands(flow: penstock.Flow) -> None:
 def test_what_cannot_be_maintained_is_refused_with_the_name(
     flow: penstock.Flow, query: str, operator: str
 ) -> None:
-    with pytest.raises(penstock.NotMaintainable) as caught:
+    with pytest.raises(errors.NotMaintainable) as caught:
         flow.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
     clean(caught.value)
     assert re.search(operator, str(caught.value), re.IGNORECASE), str(caught.value)
-    with pytest.raises(penstock.UndefinedTable):
+    with pytest.raises(errors.UndefinedTable):
         flow.snapshot("v")
     flow.sql("CREATE MATERIALIZED VIEW v AS SELECT 1 AS one")
 
 
 def test_a_view_that_fails_over_the_rows_there_are_is_not_created(flow: penstock.Flow) -> None:
     flow.sql("INSERT INTO t VALUES (2, 'b', 0)")
-    with pytest.raises(penstock.DivisionByZero) as caught:
+    with pytest.raises(errors.DivisionByZero) as caught:
         flow.sql("CREATE MATERIALIZED VIEW v AS SELECT id, 10 / x AS q FROM t")
     clean(caught.value)
-    with pytest.raises(penstock.UndefinedTable):
+    with pytest.raises(errors.UndefinedTable):
         flow.snapshot("v")
     flow.sql("UPDATE t SET x = 1")
     flow.sql("CREATE MATERIALIZED VIEW v AS SELECT id, 10 / x AS q FROM t")
@@ -151,7 +152,7 @@ def test_a_failed_statement_in_a_transaction(flow: penstock.Flow) -> None:
     """The statement that fails leaves no trace; what the transaction did before it can still be undone."""
     flow.sql("BEGIN")
     flow.sql("INSERT INTO t VALUES (2, 'b', 1)")
-    with pytest.raises(penstock.UniqueViolation):
+    with pytest.raises(errors.UniqueViolation):
         flow.sql("INSERT INTO t VALUES (3, 'c', 1), (2, 'd', 1)")
     flow.sql("ROLLBACK")
     assert rows_of(flow.snapshot("t")) == [(1, "a", 5)]
@@ -164,10 +165,10 @@ def test_a_commit_that_a_view_refuses_applies_nothing(flow: penstock.Flow) -> No
     flow.sql("CREATE MATERIALIZED VIEW q AS SELECT id, 10 / x AS q FROM t")
     flow.sql("BEGIN")
     flow.sql("INSERT INTO t VALUES (2, 'b', 1)")
-    with pytest.raises(penstock.DivisionByZero):
+    with pytest.raises(errors.DivisionByZero):
         flow.sql("INSERT INTO t VALUES (3, 'c', 0)")
         flow.sql("COMMIT")
-    with contextlib.suppress(penstock.TransactionError):  # the COMMIT has ended it
+    with contextlib.suppress(errors.TransactionError):  # the COMMIT has ended it
         flow.sql("ROLLBACK")
     assert rows_of(flow.snapshot("t")) == [(1, "a", 5)]
     flow.sql("INSERT INTO t VALUES (2, 'b', 1)")
@@ -185,6 +186,6 @@ def test_sql_text_reads_no_files(flow: penstock.Flow, tmp_path: Any) -> None:
         with pytest.raises(penstock.PenstockError):
             flow.sql(statement)
     frame = {"x": 1}  # a Python variable is not a table
-    with pytest.raises(penstock.UndefinedTable):
+    with pytest.raises(errors.UndefinedTable):
         flow.sql("SELECT * FROM frame")
     assert frame

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.base import errors
 from rows import rows_of
 
 
@@ -38,9 +39,9 @@ def test_a_source_from_an_arrow_schema_is_a_table(flow: penstock.Flow) -> None:
     flow.tick("clicks", pa.table({"user": [1, 2], "page": ["/", "/"]}, schema=schema))
     flow.sql("INSERT INTO clicks VALUES (3, '/about')")
     assert sorted(rows_of(flow.snapshot("top"))) == [("/", 2), ("/about", 1)]
-    with pytest.raises(penstock.NotNullViolation):
+    with pytest.raises(errors.NotNullViolation):
         flow.tick("clicks", [{"user": 1, "page": None}])
-    with pytest.raises(penstock.DuplicateObject):
+    with pytest.raises(errors.DuplicateObject):
         flow.register_source("clicks", schema)
 
 
@@ -49,7 +50,7 @@ def test_a_source_with_a_key(key: Any) -> None:
     with penstock.Flow() as flow:
         flow.register_source("t", pa.schema([("id", pa.int64()), ("x", pa.string())]), key=key)
         flow.tick("t", [{"id": 1, "x": "a"}])
-        with pytest.raises(penstock.UniqueViolation):
+        with pytest.raises(errors.UniqueViolation):
             flow.tick("t", [{"id": 1, "x": "b"}])
         flow.tick("t", [{"id": 1, "x": "b"}], mode="upsert")
         assert rows_of(flow.snapshot("t")) == [(1, "b")]
@@ -153,14 +154,14 @@ def test_a_closed_flow_refuses_everything() -> None:
         lambda: flow.register_view("v", "SELECT 1 AS one"),
         lambda: flow.register_source("s", pa.schema([("x", pa.int32())])),
     ):
-        with pytest.raises(penstock.FlowClosed):
+        with pytest.raises(errors.FlowClosed):
             call()
 
 
 def test_a_flow_is_a_context_manager() -> None:
     with penstock.Flow() as flow:
         flow.sql("CREATE TABLE t (x INTEGER)")
-    with pytest.raises(penstock.FlowClosed):
+    with pytest.raises(errors.FlowClosed):
         flow.sql("SELECT 1")
 
 

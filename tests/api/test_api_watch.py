@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.base import errors
 from rows import rows_of
 
 
@@ -114,7 +115,7 @@ def test_a_transaction_is_one_change(flow: penstock.Flow) -> None:
 def test_what_is_refused_is_not_seen(flow: penstock.Flow) -> None:
     flow.sql("CREATE MATERIALIZED VIEW q AS SELECT g, 10 / x AS q FROM t")
     watch = flow.watch("sums")
-    with pytest.raises(penstock.DivisionByZero):
+    with pytest.raises(errors.DivisionByZero):
         flow.tick("t", [{"g": "a", "x": 0}])
     flow.tick("t", [{"g": "b", "x": 1}])
     watch.close()
@@ -149,7 +150,7 @@ def test_a_watch_that_is_not_read_does_not_eat_the_memory(
     watch = flow.watch("sums")
     for i in range(10):
         flow.tick("t", [{"g": "a", "x": i + 1}])
-    with pytest.raises(penstock.WatchOverflow) as caught:
+    with pytest.raises(errors.WatchOverflow) as caught:
         list(watch)
     assert caught.value.hint
     assert flow.snapshot("sums").num_rows == 1

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import penstock
 from judge import Judge
+from penstock.base import errors
 
 TINY = 5e-324
 
@@ -70,7 +70,7 @@ def test_case_12_finite_values_whose_sum_overflows(judge: Judge) -> None:
     float_views(judge)
     top = 1.7976931348623157e308
     add(judge, top, 1.0)
-    with contextlib.suppress(penstock.NumericOutOfRange):  # Postgres refuses, DuckDB says infinity
+    with contextlib.suppress(errors.NumericOutOfRange):  # Postgres refuses, DuckDB says infinity
         add(judge, top)
         assert judge.flow.snapshot("total").to_pylist()[0]["s"] == math.inf
         add(judge, top, weight=-1)

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from plan.queries import QUERIES, SCHEMA
 
 from penstock.plan import tree
 from penstock.plan.nodes import Aggregate, Filter, MultiJoin, Node, Project
 from penstock.plan.show import show
 from penstock.sql.bind import ATTEMPTS, Binder
+from plan.queries import QUERIES, SCHEMA
 
 HERE = Path(__file__).parent
 GOLDENS = HERE / "goldens"
@@ -60,7 +60,9 @@ def test_tpch_plan(tpch: Binder, number: int) -> None:
 
 def test_plans_of_the_queries() -> None:
     binder = binder_of(SCHEMA)
-    check("queries", "\n\n".join(f"-- {name}: {sql}\n{show(binder.plan(sql))}" for name, sql in QUERIES.items()))
+    check(
+        "queries", "\n\n".join(f"-- {name}: {sql}\n{show(binder.plan(sql))}" for name, sql in QUERIES.items())
+    )
     binder.close()
 
 

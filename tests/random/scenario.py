@@ -10,6 +10,7 @@ import duckdb
 
 import penstock
 from judge import Judge
+from penstock.base import errors
 from postgres import Postgres
 from rows import difference, rows_of
 from tests.random.queries import QueryGenerator, Relation, portable
@@ -81,7 +82,7 @@ def _create(
         return  # DuckDB itself does not take it (a few forms of correlation): nothing to compare with
     try:
         judge.sql(f"CREATE MATERIALIZED VIEW {name} AS {query.text}")
-    except penstock.NotMaintainable as refusal:
+    except errors.NotMaintainable as refusal:
         outcome.refused.append(f"{refusal.message}: {query.text}")
         return
     except penstock.PenstockError as error:

@@ -24,6 +24,7 @@ REWRITE = os.environ.get("PENSTOCK_SLT_REWRITE") == "1"
 def test_file(path: Path, mode: str, each_hash: str) -> None:
     flow = penstock.Flow()
     driver = Driver(flow, mode)
+    changed: list[tuple[Record, list[str]]] = []
     for record in read(path):
         place = f"{path.name}:{record.line}"
         given, refusal = attempt(driver, record)
@@ -33,12 +34,12 @@ def test_file(path: Path, mode: str, each_hash: str) -> None:
             continue
         assert refusal is None, f"{place}: {refusal}"
         if record.kind == "query" and given != record.expected:
-            if REWRITE and mode == MODES[0]:
-                rewrite(path, record, given or [])
-            else:
-                assert given == record.expected, place
+            assert REWRITE, f"{place}\n{record.sql}\nexpected {record.expected}\ngiven    {given}"
+            changed.append((record, given or []))
     driver.finish()
     flow.close()
+    if changed and mode == MODES[0]:
+        rewrite(path, changed)
 
 
 def attempt(driver: Driver, record: Record) -> tuple[list[str] | None, penstock.PenstockError | None]:
@@ -48,12 +49,10 @@ def attempt(driver: Driver, record: Record) -> tuple[list[str] | None, penstock.
         return None, error
 
 
-def rewrite(path: Path, record: Record, given: list[str]) -> None:
-    """Puts the given rows under the query."""
-    text = path.read_text(encoding="utf-8")
-    old = f"{record.sql}\n----\n" + "".join(f"{line}\n" for line in record.expected)
-    assert old in text, f"{path.name}:{record.line}"
-    path.write_text(
-        text.replace(old, f"{record.sql}\n----\n" + "".join(f"{line}\n" for line in given), 1),
-        encoding="utf-8",
-    )
+def rewrite(path: Path, changed: list[tuple[Record, list[str]]]) -> None:
+    """Puts the given rows under their queries, from the end so that line numbers stay true."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for record, given in reversed(changed):
+        start = lines.index("----", record.line) + 1
+        lines[start : start + len(record.expected)] = given
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")

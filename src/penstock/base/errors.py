@@ -22,6 +22,7 @@ class PenstockError(Exception):
         self.message = message
         self.hint = hint
         self.position = position  # 0-based offset into the statement's text, where one is known
+        self.node: int | None = None  # the operator that raised it, where one did
 
     def __str__(self) -> str:
         return f"{self.message}\nHINT: {self.hint}" if self.hint else self.message
@@ -169,3 +170,6 @@ class LimitExceeded(PenstockError):
     """Something is larger than a limit in base/limits.py."""
 
     sqlstate = "54000"
+
+
+__all__ = [name for name, value in list(globals().items()) if isinstance(value, type)]  # noqa: PLE0605

@@ -62,7 +62,23 @@ class Core:
             deltas[table.node] = delta
             if table.key_node is not None:
                 deltas[table.key_node] = batch
-        return run(self.circuit, deltas)
+        try:
+            return run(self.circuit, deltas)
+        except PenstockError as error:
+            raise self._located(error, list(changes)) from None
+
+    def _located(self, error: PenstockError, tables: Sequence[str]) -> PenstockError:
+        """The error of an operator, with the tables whose rows it met and the view it worked for."""
+        if error.node is None:
+            return error
+        below = {n.id for n in self.circuit.below([error.node])}
+        met = [f'"{name}"' for name in tables if self.table(name).node in below]
+        views = [v.name for v in self.catalog.materialized() if error.node in self._needed_by(v)]
+        where = f"in a row of table {' or '.join(met)}, for view \"{views[0]}\"" if views else ""
+        return type(error)(f"{error.message}, {where}" if where else error.message, hint=error.hint)
+
+    def _needed_by(self, view: MaterializedView) -> set[int]:
+        return {n.id for n in self.circuit.below([view.node])}
 
     def commit(self, changes: Mapping[str, Change], epoch: Epoch) -> dict[str, ZSet]:
         """Make it so: the changes of the materialized views, by name."""
@@ -201,7 +217,10 @@ class Core:
         depends = frozenset(fold(n) for n in self.binder.references(sql))
         builder = Builder(self.circuit, self._registry if self._share else Registry(), self.source)
         root = builder.build(plan)
-        epoch = self._fill(builder, root)
+        try:
+            epoch = self._fill(builder, root)
+        except PenstockError as error:
+            raise type(error)(f'{error.message}, for view "{name}"', hint=error.hint) from None
         rows = epoch.deltas.get(root)
         contents = Contents(f"view {name}", schema.types)
         if rows is not None:

@@ -96,7 +96,6 @@ def _check_width(view: View, statement: st.Insert, source: str, targets: Sequenc
         raise BindError(
             f'INSERT has {more} values ({given}) than columns ({len(targets)}) of "{statement.table}"',
             hint="Name the columns: INSERT INTO t (a, b) VALUES ...",
-            position=statement.source.offset,
         )
 
 

@@ -15,7 +15,6 @@ from penstock.base.errors import (
     BindError,
     FlowClosed,
     InvalidDelta,
-    PenstockError,
     SqlSyntaxError,
     TransactionError,
     UndefinedColumn,
@@ -133,7 +132,8 @@ class Flow:
         if isinstance(s, (st.Insert, st.Update, st.Delete, st.Truncate)):
             return self._change(lambda t: run.change(t, s))
         if isinstance(s, st.Query):
-            return self._view_of_flow().query(s.text.text)
+            with run.positions_in(s.text):
+                return self._view_of_flow().query(s.text.text)
         if isinstance(s, (st.Begin, st.Commit, st.Rollback)):
             return self._transact(s)
         if isinstance(s, st.Show):
@@ -196,9 +196,11 @@ class Flow:
         if not any(len(delta) for delta, _ in transaction.changes.values()):
             return {}
         changed = transaction.commit()
-        for name, rows in changed.items():
-            for watch in self._watches.get(fold(name), ()):
-                watch.push(self._core.epoch, rows)
+        if self._watches:
+            tables = {name: delta for name, (delta, _) in transaction.changes.items()}
+            for name, rows in {**tables, **changed}.items():
+                for watch in self._watches.get(fold(name), ()):
+                    watch.push(self._core.epoch, rows)
         return changed
 
     # -- ticks -----------------------------------------------------------------------------
@@ -215,6 +217,8 @@ class Flow:
         began = time.perf_counter()
         if mode not in (None, "insert", "upsert"):
             raise InvalidDelta(f'unknown mode "{mode}"', hint='Use "insert" or "upsert".')
+        if not isinstance(source, Mapping) and delta is None:
+            raise InvalidDelta(f'tick("{source}") has no delta', hint="Give the rows: tick(table, rows).")
         deltas = source if isinstance(source, Mapping) else {source: delta}
         with self._lock:
             self._check_open()
@@ -225,7 +229,7 @@ class Flow:
             rows_in = 0
             for name, data in deltas.items():
                 table = core.table(name)
-                rows = to_zset(data if data is not None else [], table.schema, self._defaults(table), table.name)
+                rows = to_zset(data, table.schema, self._defaults(table), table.name)
                 rows_in += len(rows)
                 if not len(rows):
                     continue
@@ -262,7 +266,9 @@ class Flow:
         with self._lock:
             self._check_open()
             columns = Schema(tuple(schema.names), types)
-            run.add_table(self._core, name, columns, tuple(schema.names.index(k) for k in keys))
+            places = tuple(schema.names.index(k) for k in keys)
+            required = tuple(i for i, f in enumerate(schema) if not f.nullable)
+            run.add_table(self._core, name, columns, places, required)
 
     def register_view(self, name: str, query: str, *, replace: bool = False) -> None:
         """A materialized view: the same as CREATE [OR REPLACE] MATERIALIZED VIEW."""
@@ -286,13 +292,13 @@ class Flow:
             return arrow_table(self._view_of_flow().rows(relation), relation.schema)
 
     def watch(self, view: str) -> Watch:
-        """The view's changes from now on: iterate over it; close() ends it."""
+        """The changes of a view (or table) from now on: iterate over it; close() ends it."""
         with self._lock:
             self._check_open()
             relation = self._core.catalog.get(view)
-            if not isinstance(relation, MaterializedView):
+            if isinstance(relation, View):
                 raise WrongObjectType(
-                    f'"{relation.name}" is a {relation.kind}; only materialized views can be watched',
+                    f'"{relation.name}" is a plain view; tables and materialized views can be watched',
                     hint="Create a materialized view over it.",
                 )
             watch = Watch(relation.name, relation.schema, self._forget)
@@ -367,6 +373,3 @@ class Flow:
     def _check_open(self) -> None:
         if self._closed:
             raise FlowClosed("the flow is closed", hint="Make a new Flow().")
-
-
-__all__ = ["Flow", "PenstockError", "StateEntry", "TickSummary"]

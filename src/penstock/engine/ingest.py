@@ -66,12 +66,12 @@ def _from_dicts(
         present.update(row)
     lookup = _match_names(present, schema, table)
     columns = []
-    for name, type, default in zip(schema.names, schema.types, defaults, strict=True):
+    for name, sql_type, default in zip(schema.names, schema.types, defaults, strict=True):
         key = lookup.get(name)
         if key is None:
-            columns.append(constant(type, default, len(rows)))
+            columns.append(constant(sql_type, default, len(rows)))
             continue
-        columns.append(_column([row.get(key) for row in rows], type, name, table))
+        columns.append(_column([row.get(key) for row in rows], sql_type, name, table))
     weights = [row.get(WEIGHT, 1) for row in rows]
     if not all(isinstance(w, (int, np.integer)) and not isinstance(w, bool) for w in weights):
         raise InvalidDelta(f"{WEIGHT} must be a whole number", hint="+1 adds a row, -1 removes one.")
@@ -139,12 +139,12 @@ def _from_arrow(
         raise InvalidDelta(f'the delta for "{table}" names a column twice')
     lookup = _match_names(set(names), schema, table)
     columns = []
-    for name, type, default in zip(schema.names, schema.types, defaults, strict=True):
+    for name, sql_type, default in zip(schema.names, schema.types, defaults, strict=True):
         key = lookup.get(name)
         if key is None:
-            columns.append(constant(type, default, data.num_rows))
+            columns.append(constant(sql_type, default, data.num_rows))
         else:
-            columns.append(arrow_column(data.column(key), type, name, table))
+            columns.append(arrow_column(data.column(key), sql_type, name, table))
     if WEIGHT not in names:
         return tuple(columns), np.ones(data.num_rows, np.int64)
     weights = data.column(WEIGHT)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.base.errors import BindError, NotMaintainable, TransactionError, UndefinedTable, WrongObjectType
+from penstock.base.errors import (
+    BindError,
+    NotMaintainable,
+    PenstockError,
+    TransactionError,
+    UndefinedTable,
+    WrongObjectType,
+)
 from penstock.engine import dml
 from penstock.engine.catalog import MaterializedView, Table, View
 from penstock.engine.core import Core
@@ -22,6 +30,27 @@ from penstock.zset.types import Schema
 
 def status(text: str) -> pa.Table:
     return pa.table({"status": [text]})
+
+
+@contextmanager
+def positions_in(piece: st.Slice) -> Iterator[None]:
+    """Errors in a piece of the statement's text say where they lie in the whole text."""
+    try:
+        yield
+    except PenstockError as error:
+        if error.position is not None:
+            error.position = piece.whole(error.position)
+        raise
+
+
+@contextmanager
+def positions_unknown() -> Iterator[None]:
+    """Errors in text that we composed ourselves have no place in the user's."""
+    try:
+        yield
+    except PenstockError as error:
+        error.position = None
+        raise
 
 
 # -- tables and views ------------------------------------------------------------------------------
@@ -56,11 +85,13 @@ def create_table_as(core: Core, s: st.CreateTableAs, transaction: Transaction) -
     return status("CREATE TABLE")
 
 
-def add_table(core: Core, name: str, schema: Schema, key: tuple[int, ...]) -> Table:
-    """A table from a schema instead of SQL."""
+def add_table(
+    core: Core, name: str, schema: Schema, key: tuple[int, ...], required: tuple[int, ...] = ()
+) -> Table:
+    """A table from a schema instead of SQL; `required` are the columns that refuse NULL."""
     core.catalog.check_free(name)
     core.binder.add_relation(name, schema)
-    not_null = tuple(i in key for i in range(len(schema)))
+    not_null = tuple(i in key or i in required for i in range(len(schema)))
     none = (None,) * len(schema)
     return core.create_table(TableDescription(name, schema, not_null, none, key, ()))
 
@@ -73,7 +104,8 @@ def create_view(core: Core, s: st.CreateView) -> pa.Table:
         _drop_for_replacement(core, s.name, View)
     core.catalog.check_free(s.name)
     try:
-        core.create_view(s.name, s.query.text, s.columns)
+        with positions_in(s.query):
+            core.create_view(s.name, s.query.text, s.columns)
     except Exception:
         if isinstance(old, View):
             core.create_view(old.name, old.sql, tuple(n for n, _ in old.columns))
@@ -87,7 +119,8 @@ def create_materialized(core: Core, s: st.CreateMaterializedView) -> pa.Table:
     options: dict[str, Any] = dict(s.options)
     if options:
         raise NotMaintainable(f"unknown option {sorted(options)[0]} of a materialized view")
-    replace_materialized(core, s.name, s.query.text, s.columns, s.or_replace)
+    with positions_in(s.query):
+        replace_materialized(core, s.name, s.query.text, s.columns, s.or_replace)
     return status("CREATE MATERIALIZED VIEW")
 
 
@@ -163,11 +196,12 @@ def change(transaction: Transaction, s: st.Statement) -> pa.Table:
         return pa.table({"count": [int(sum(e.affected.weights.sum() for e in effects))]})
     for kind, function in _CHANGES:
         if isinstance(s, kind):
-            effect = function(transaction, s)
-            items = s.returning  # type: ignore[attr-defined]
-            answer = pa.table({"count": [int(effect.affected.weights.sum())]})
-            if items is not None:
-                answer = dml.returning(transaction, effect.table, s.alias, effect.affected, items.text)  # type: ignore[attr-defined]
+            with positions_unknown():
+                effect = function(transaction, s)
+                items = s.returning  # type: ignore[attr-defined]
+                answer = pa.table({"count": [int(effect.affected.weights.sum())]})
+                if items is not None:
+                    answer = dml.returning(transaction, effect.table, s.alias, effect.affected, items.text)  # type: ignore[attr-defined]
             transaction.apply(effect.table, effect.delta)
             return answer
     raise TypeError(type(s).__name__)

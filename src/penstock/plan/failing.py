@@ -37,7 +37,9 @@ def can_fail(expr: Expr) -> bool:
         return False
     if expr.name == "cast":
         return not _always_fits(expr.args[0].type, expr.type) or can_fail(expr.args[0])
-    if expr.name not in _SAFE and not (expr.name in _ARITHMETIC and (expr.type.is_float or expr.type.id in _WIDE)):
+    if expr.name not in _SAFE and not (
+        expr.name in _ARITHMETIC and (expr.type.is_float or expr.type.id in _WIDE)
+    ):
         return True
     return any(can_fail(arg) for arg in expr.args)
 

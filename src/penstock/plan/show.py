@@ -89,7 +89,8 @@ def describe(node: Node) -> str:
         return f"{node.kind.capitalize()}{' all' if node.all else ''}"
     if isinstance(node, TopK):
         order = ", ".join(
-            f"#{k.column}{' desc' if k.descending else ''}{' nulls first' if k.nulls_first else ''}" for k in node.order
+            f"#{k.column}{' desc' if k.descending else ''}{' nulls first' if k.nulls_first else ''}"
+            for k in node.order
         )
         return f"TopK by ({order}) limit {node.limit} offset {node.offset}"
     if isinstance(node, Union):

@@ -12,13 +12,11 @@ from penstock.plan.nodes import (
     Distinct,
     Filter,
     Join,
-    JoinKey,
     MultiJoin,
     Node,
     Project,
     Scan,
     SetOp,
-    TopK,
     Union,
     Values,
     identity,
@@ -180,14 +178,6 @@ def is_empty(node: Node) -> bool:
     return isinstance(node, Values) and not node.rows
 
 
-def swap_keys(keys: Sequence[JoinKey]) -> tuple[JoinKey, ...]:
-    return tuple(JoinKey(k.right, k.left, k.null_safe) for k in keys)
-
-
-def is_leaf(node: Node) -> bool:
-    return isinstance(node, Scan | Values)
-
-
 def keeps_rows_distinct(node: Node) -> bool:
     """True where no row can stand twice."""
     return isinstance(node, Distinct) or (isinstance(node, SetOp) and not node.all)
@@ -196,10 +186,6 @@ def keeps_rows_distinct(node: Node) -> bool:
 def has_state(node: Node) -> bool:
     """False for the nodes that cost nothing to keep twice."""
     return not isinstance(node, Scan | Values | Project | Filter | Union)
-
-
-def topk_input(node: Node) -> Node | None:
-    return node.input if isinstance(node, TopK) else None
 
 
 def expressions(node: Node) -> list[Expr]:

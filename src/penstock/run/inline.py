@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from penstock.base.errors import PenstockError
 from penstock.circuit.circuit import Circuit, CircuitNode
 from penstock.circuit.operator import Delta
 from penstock.circuit.operators.arrange import Arrange
@@ -40,7 +41,11 @@ def run(circuit: Circuit, changes: dict[int, Delta]) -> Epoch:
             continue
         reads = node.reads
         state = [*node.owned, *[nodes[r].owned[0] for r in reads]] if reads else node.owned
-        out, batches = node.operator.step(inputs, state)  # type: ignore[union-attr]
+        try:
+            out, batches = node.operator.step(inputs, state)  # type: ignore[union-attr]
+        except PenstockError as error:
+            error.node = node.id
+            raise
         if out is not None and len(out):
             deltas[node.id] = out
         for arrangement, batch in zip(node.owned, batches, strict=True):
@@ -78,7 +83,12 @@ def fill(
             return node.owned[0].contents()
         if isinstance(node.operator, LookUp) and len(node.inputs) == 1:
             return None
-        out, batches = _first_step(node, [value(i) for i in node.inputs], nodes)
+        inputs = [value(i) for i in node.inputs]
+        try:
+            out, batches = _first_step(node, inputs, nodes)
+        except PenstockError as error:
+            error.node = node.id
+            raise
         if not is_known(node.id):
             for arrangement, batch in zip(node.owned, batches, strict=True):
                 if batch is not None and len(batch):

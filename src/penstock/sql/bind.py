@@ -7,18 +7,18 @@ views (plain views, so that DuckDB expands them). It holds no rows.
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.base.errors import BindError, NotMaintainable, PenstockError, UndefinedTable
+from penstock.base.errors import BindError, LimitExceeded, NotMaintainable, PenstockError, UndefinedTable
 from penstock.duck.connect import DuckError, connect, describe, translate
 from penstock.plan import tree
-from penstock.plan.expr import Call, Const, Expr
+from penstock.plan.expr import Const, Expr
 from penstock.plan.expr import walk as walk_expr
 from penstock.plan.nodes import Node, Project, identity
 from penstock.plan.rules import RULES
 from penstock.plan.rules.settle_nulls import settle_keys, settle_marks
+from penstock.sql import mentions, plan_json
 from penstock.sql.read_plan import ROWID, read_plan
 from penstock.sql.read_types import Json, Unreadable, read_type
 from penstock.zset.types import INTEGER, Schema
@@ -26,15 +26,16 @@ from penstock.zset.types import INTEGER, Schema
 # Passes that look at data or at physical execution, that need what we do not enforce (foreign
 # keys: join_elimination), that make state of what needs none (in_clause), or after which the
 # serialised plan refers to columns that are not there (unused_columns, common_aggregate).
-OFF = tuple(
-    """statistics_propagation empty_result_pullup late_materialization top_n compressed_materialization
-    join_filter_pushdown build_side_probe_side row_group_pruner limit_pushdown sampling_pushdown
-    top_n_window_elimination common_subplan window_self_join partitioned_execution partial_aggregate_pushdown
-    column_lifetime join_order materialized_cte grouping_sets distinct_aggregate_rewrite window_rewriter
-    aggregate_reuse projection_placement redundant_order_keys type_pushdown scalar_fn_pushdown remote_pushdown
-    aggregate_function_rewriter reorder_filter projection_pullup unused_columns join_elimination
-    in_clause common_aggregate""".split()
-)
+OFF = (
+    "statistics_propagation", "empty_result_pullup", "late_materialization", "top_n",
+    "compressed_materialization", "join_filter_pushdown", "build_side_probe_side", "row_group_pruner",
+    "limit_pushdown", "sampling_pushdown", "top_n_window_elimination", "common_subplan", "window_self_join",
+    "partitioned_execution", "partial_aggregate_pushdown", "column_lifetime", "join_order",
+    "materialized_cte", "grouping_sets", "distinct_aggregate_rewrite", "window_rewriter", "aggregate_reuse",
+    "projection_placement", "redundant_order_keys", "type_pushdown", "scalar_fn_pushdown",
+    "remote_pushdown", "aggregate_function_rewriter", "reorder_filter", "projection_pullup",
+    "unused_columns", "join_elimination", "in_clause", "common_aggregate",
+)  # fmt: skip
 # DuckDB fails on some queries under some settings: the first of these that gives a plan is taken.
 ATTEMPTS: tuple[tuple[bool, tuple[str, ...]], ...] = (
     (True, OFF),
@@ -43,7 +44,7 @@ ATTEMPTS: tuple[tuple[bool, tuple[str, ...]], ...] = (
 )
 
 # Change from query to query although DuckDB calls them consistent, or reverse.
-_ALSO_VOLATILE = {"current_localtime", "current_localtimestamp"}
+_ALSO_VOLATILE = {"current_localtime", "current_localtimestamp", "localtime", "localtimestamp"}
 _NOT_VOLATILE = {"error"}
 
 
@@ -139,30 +140,56 @@ class Binder:
         for optimize, disabled in attempts:
             try:
                 node = read_plan(self._serialised(sql, optimize, disabled))
+                return self._finished(node, self._column_names(sql))
             except Unreadable as problem:
                 reason = str(problem)
-                continue
-            return self._finished(node, self._column_names(sql))
+            except RecursionError:
+                raise LimitExceeded("the query is nested too deeply", hint="Split it into views.") from None
         raise NotMaintainable("DuckDB gives no plan for this query", hint=f"Write it another way ({reason}).")
 
     def references(self, sql: str) -> set[str]:
         """The relations that the text itself names, plain views as such and not what is behind them."""
-        text = self._one("SELECT json_serialize_sql(?::varchar)", sql)
-        found: set[str] = set()
-        _collect_tables(json.loads(text), frozenset(), found)
         known = {**self._objects("tables", "table"), **self._objects("views", "view")}
         by_name = {name.lower(): name for name in known.values()}
-        return {by_name[name.lower()] for name in found if name.lower() in by_name}
+        named = mentions.relations(self._parsed(sql))
+        return {by_name[name.lower()] for name in named if name.lower() in by_name}
 
     def volatile_functions(self, sql: str) -> list[str]:
-        """The functions that do not always give the same for the same arguments, views expanded.
+        """The functions that do not always give the same for the same arguments, also those of plain views.
 
-        >>> Binder().volatile_functions("SELECT now(), abs(-1), random()")
+        >>> Binder().volatile_functions("SELECT now() - INTERVAL 1 DAY, abs(-1), random()")
         ['now', 'random']
         """
-        found: dict[str, None] = {}
-        _collect_volatile(self._serialised(sql, False, OFF), self._volatile, found)
-        return list(found)
+        bound = mentions.bound_functions(self._serialised(sql, False, OFF))
+        rows = self._duck.execute(
+            "SELECT lower(column_name) FROM duckdb_columns() WHERE NOT internal"
+        ).fetchall()
+        keywords = mentions.KEYWORDS - {name for (name,) in rows}
+
+        def is_volatile(name: str, arguments: int) -> bool:
+            if arguments < 0:
+                return name in keywords
+            return name in self._volatile or (name == "age" and arguments == 1)  # age(x): until today
+
+        written = [name for name, n in self._functions(sql, set()) if is_volatile(name, n)]
+        return written or [name for name, n in bound if is_volatile(name, n)]
+
+    def _functions(self, sql: str, seen: set[str]) -> dict[tuple[str, int], None]:
+        """What the text and the texts of the views in it call."""
+        parsed = self._parsed(sql)
+        found = mentions.functions(parsed)
+        rows = self._duck.execute(
+            "SELECT lower(view_name), sql FROM duckdb_views() WHERE NOT internal"
+        ).fetchall()
+        views = dict(rows)
+        for name in mentions.relations(parsed):
+            if name.lower() in views and name.lower() not in seen:
+                seen.add(name.lower())
+                found |= self._functions(mentions.view_query(views[name.lower()]), seen)
+        return found
+
+    def _parsed(self, sql: str) -> Any:
+        return json.loads(self._one("SELECT json_serialize_sql(?::varchar)", sql))
 
     def _finished(self, node: Node, names: tuple[str, ...]) -> Node:
         not_null = set().union(*self._not_null.values())
@@ -185,16 +212,13 @@ class Binder:
             self._disabled = disabled
         word = "true" if optimize else "false"
         text = self._one(f"SELECT json_serialize_plan(?::varchar, optimize := {word})", sql)
-        try:
-            answer = json.loads(text)
-        except ValueError:
-            answer = _repaired(text)
+        answer = plan_json.parse(text)
         if answer.get("error"):
             self._raise(answer, sql)
         if len(answer["plans"]) != 1:
             raise BindError("one query is expected", hint="Give one SELECT at a time.")
         if not sql.isascii():
-            _count_characters(answer, sql.encode())
+            plan_json.count_characters(answer, sql.encode())
         plan: Json = answer["plans"][0]
         return plan
 
@@ -262,54 +286,3 @@ class Binder:
             self._duck.execute(sql)
         except DuckError as error:
             raise translate(error, sql) from None
-
-
-def _repaired(text: str) -> Any:
-    """The JSON with the NaNs that DuckDB writes as bare words."""
-    pattern = r'"(?:[^"\\]|\\.)*"|-?\bnan\b'
-    fixed = re.sub(pattern, lambda m: m[0] if m[0][0] == '"' else "NaN", text, flags=re.IGNORECASE)
-    try:
-        return json.loads(fixed)
-    except ValueError:
-        raise NotMaintainable("DuckDB cannot write down a plan of this query") from None
-
-
-def _count_characters(item: Any, data: bytes) -> None:
-    """Positions in bytes made positions in characters, in place."""
-    if isinstance(item, list):
-        for value in item:
-            _count_characters(value, data)
-    elif isinstance(item, dict):
-        place = item.get("query_location")
-        if isinstance(place, int) and place < len(data):
-            item["query_location"] = len(data[:place].decode(errors="ignore"))
-        for value in item.values():
-            _count_characters(value, data)
-
-
-def _collect_tables(item: Any, ctes: frozenset[str], found: set[str]) -> None:
-    """The base tables of a parsed statement, except names that a WITH gives to something else."""
-    if isinstance(item, list):
-        for value in item:
-            _collect_tables(value, ctes, found)
-    elif isinstance(item, dict):
-        names = [entry["key"].lower() for entry in (item.get("cte_map") or {}).get("map", [])]
-        ctes |= frozenset(names)
-        if item.get("type") == "BASE_TABLE" and item.get("table_name"):
-            if item["table_name"].lower() not in ctes or item.get("schema_name"):
-                found.add(item["table_name"])
-        for value in item.values():
-            _collect_tables(value, ctes, found)
-
-
-def _collect_volatile(item: Any, volatile: set[str], found: dict[str, None]) -> None:
-    if isinstance(item, list):
-        for value in item:
-            _collect_volatile(value, volatile, found)
-    elif isinstance(item, dict):
-        if item.get("expression_class") == "BOUND_FUNCTION":
-            name = item["qname"]["path"][-1]
-            if name in volatile or (name == "age" and len(item["children"]) == 1):
-                found[name] = None
-        for value in item.values():
-            _collect_volatile(value, volatile, found)

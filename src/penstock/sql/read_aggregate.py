@@ -46,7 +46,9 @@ def _aggregate(item: Json, node: Node) -> Agg:
         raise _refused(name, item)
     args = [read_expr(child, identity(node)) for child in item["children"]]
     if len(args) > 1:
-        raise NotMaintainable(f"{name} with {len(args)} arguments cannot be maintained", position=position_of(item))
+        raise NotMaintainable(
+            f"{name} with {len(args)} arguments cannot be maintained", position=position_of(item)
+        )
     condition = read_expr(item["filter"], identity(node)) if item.get("filter") else None
     arg: Expr | None = args[0] if args else None
     distinct = item["aggregate_type"] == "DISTINCT" and name not in _SAME_WHEN_DISTINCT

@@ -229,8 +229,10 @@ def _table_filters(item: Json, columns: list[Any]) -> list[Expr]:
     if filters and not item.get("table_filters_by_projection"):
         raise Unreadable("table filters by column number")
     terms = [read_filter(f["value"], [columns[f["key"]]]) for f in filters.get("filters") or []]
-    for several in filters.get("multi_column_filters") or []:
-        terms.append(read_filter(several, [columns[i] for i in several["column_indexes"]]))
+    terms += [
+        read_filter(several, [columns[i] for i in several["column_indexes"]])
+        for several in filters.get("multi_column_filters") or []
+    ]
     return [term for term in terms if term is not None]
 
 

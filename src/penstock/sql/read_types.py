@@ -44,7 +44,7 @@ def read_type(item: Json) -> SqlType:
 
 
 _NESTED = ("LIST", "ARRAY", "MAP", "STRUCT", "TUPLE")
-_LITERALS = {"STRING_LITERAL": t.VARCHAR, "INTEGER_LITERAL": t.INTEGER, "\"NULL\"": t.NULL, "SQLNULL": t.NULL}
+_LITERALS = {"STRING_LITERAL": t.VARCHAR, "INTEGER_LITERAL": t.INTEGER, '"NULL"': t.NULL, "SQLNULL": t.NULL}
 
 
 def _nested(name: str, info: Json) -> SqlType:

@@ -64,7 +64,9 @@ def _freed_join(node: Join, asked: Asked, asker: Node) -> Node:
         return node
     if _is_needless(node, asked, asker):
         known: list[Expr] = [
-            Call(BOOLEAN, "is_not_null", (tree.column(node.left, k.left),)) for k in node.keys if not k.null_safe
+            Call(BOOLEAN, "is_not_null", (tree.column(node.left, k.left),))
+            for k in node.keys
+            if not k.null_safe
         ]
         return tree.filtered(_freed(node.left, asked, asker), known)
     count = tree.width(node.left)
@@ -82,4 +84,6 @@ def _is_needless(node: Join, asked: Asked, asker: Node) -> bool:
     if found is None:
         return False
     source, columns = found
-    return comes_from(asker, [asked[k.left] for k in node.keys], source, [columns[k.right] for k in node.keys])
+    return comes_from(
+        asker, [asked[k.left] for k in node.keys], source, [columns[k.right] for k in node.keys]
+    )

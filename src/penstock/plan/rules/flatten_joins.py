@@ -64,7 +64,9 @@ class _Flattener:
             return _single(self.visit(node))
         if isinstance(node, Project):
             region = self.collect(node.input, False)
-            return _Region(region.parts, [tree.substitute(e, region.columns) for e in node.exprs], region.terms)
+            return _Region(
+                region.parts, [tree.substitute(e, region.columns) for e in node.exprs], region.terms
+            )
         if isinstance(node, Filter):
             region = self.collect(node.input, False)
             terms = [tree.substitute(t, region.columns) for t in conjuncts(node.predicate)]

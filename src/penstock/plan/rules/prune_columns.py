@@ -93,7 +93,9 @@ class _Pruner:
         aggs = [node.aggs[c - count] for c in kept[count:]]
         moved = tuple(replace(a, arg=_moved(a.arg, places), filter=_moved(a.filter, places)) for a in aggs)
         keys = tuple(places[k] for k in node.keys)
-        return Aggregate(below, keys, moved, tree.neutral_names(len(kept))), {c: i for i, c in enumerate(kept)}
+        return Aggregate(below, keys, moved, tree.neutral_names(len(kept))), {
+            c: i for i, c in enumerate(kept)
+        }
 
     def join(self, node: Join, need: Need, needs: list[Need]) -> tuple[Node, dict[int, int]]:
         count = tree.width(node.left)

@@ -78,7 +78,10 @@ class _Pusher:
         used = _used(node)
         if left.kind == "inner" and used:
             other = left.right if max(used) < count else left.left
-            if any(isinstance(n, Filter) or (isinstance(n, Join) and n.kind in ("semi", "anti")) for n in tree.walk(other)):
+            if any(
+                isinstance(n, Filter) or (isinstance(n, Join) and n.kind in ("semi", "anti"))
+                for n in tree.walk(other)
+            ):
                 return node
         if used and max(used) < count:
             below = self.moved(node, left.left, {c: c for c in range(count)})
@@ -108,5 +111,7 @@ def _rejoined(old: Join, left: Node, right: Node) -> Join:
     a, b = tree.width(old.left), tree.width(left)
     residual = old.residual
     if residual is not None and a != b:
-        residual = tree.remap(residual, {c: c if c < a else c + b - a for c in range(a + tree.width(old.right))})
+        residual = tree.remap(
+            residual, {c: c if c < a else c + b - a for c in range(a + tree.width(old.right))}
+        )
     return replace(old, left=left, right=right, residual=residual)

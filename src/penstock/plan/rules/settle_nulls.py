@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.plan import tree
-from penstock.plan.expr import Call, Col, Const, Expr, conjuncts
+from penstock.plan.expr import Call, Col, Expr, conjuncts
 from penstock.plan.joins import equality, join, key_terms
 from penstock.plan.never_null import NotNull, is_never_null
 from penstock.plan.nodes import Filter, Join, JoinKey, MultiJoin, Node
@@ -68,10 +68,9 @@ def _filter(node: Filter, not_null: NotNull) -> Node:
 
 
 def _test(term: Expr, node: Node, not_null: NotNull) -> Expr:
-    if isinstance(term, Call) and term.name == "is_not_null" and isinstance(term.args[0], Col):
-        if is_never_null(term.args[0], node, not_null):
-            return Const(BOOLEAN, True)
-    return term
+    if not isinstance(term, Call) or term.name != "is_not_null" or not isinstance(term.args[0], Col):
+        return term
+    return tree.TRUE if is_never_null(term.args[0], node, not_null) else term
 
 
 def _mark(mark: Expr, node: Join, not_null: NotNull) -> Expr:

@@ -11,9 +11,10 @@ def single_to_left(root: Node) -> Node:
     """A single join that can find one row only is a left join."""
 
     def change(node: Node) -> Node:
-        if isinstance(node, Join) and node.kind == "single":
-            if is_unique_on(node.right, {k.right for k in node.keys}):
-                return Join("left", node.left, node.right, node.keys, node.residual)
-        return node
+        if not isinstance(node, Join) or node.kind != "single":
+            return node
+        if not is_unique_on(node.right, {k.right for k in node.keys}):
+            return node
+        return Join("left", node.left, node.right, node.keys, node.residual)
 
     return tree.transform_up(root, change)

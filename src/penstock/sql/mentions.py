@@ -1,0 +1,80 @@
+"""What a statement's text mentions, from DuckDB's parse tree: relations, and functions of the moment.
+
+The bound plan does not do for functions: DuckDB folds `now() - INTERVAL 1 DAY` while it binds.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+# Functions without parentheses: the parser takes them for columns.
+KEYWORDS = {"current_date", "current_timestamp", "current_time", "localtimestamp", "localtime"}
+
+_NAME = r'(?:"(?:[^"]|"")*"|[\w$])+'
+_VIEW = re.compile(
+    rf'\s*CREATE\s.*?VIEW\s+(?:IF\s+NOT\s+EXISTS\s+)?{_NAME}(?:\.{_NAME})*\s*(?:\((?:"(?:[^"]|"")*"|[^")])*\))?'
+    r"\s*AS\s+(.*?);?\s*$",
+    re.DOTALL | re.IGNORECASE,
+)
+
+
+def view_query(sql: str) -> str:
+    """The query of a CREATE VIEW as DuckDB keeps it.
+
+    >>> view_query('CREATE VIEW "a AS (b" ("x)", y) AS SELECT 1, 2;')
+    'SELECT 1, 2'
+    """
+    found = _VIEW.match(sql)
+    return found[1] if found else ""
+
+
+def relations(item: Any, ctes: frozenset[str] = frozenset()) -> set[str]:
+    """The names of base tables and views in a parse tree, without those that a WITH gives to something else."""
+    found: set[str] = set()
+    if isinstance(item, list):
+        for value in item:
+            found |= relations(value, ctes)
+    elif isinstance(item, dict):
+        ctes |= {entry["key"].lower() for entry in (item.get("cte_map") or {}).get("map", [])}
+        name = item.get("table_name")
+        if (
+            item.get("type") == "BASE_TABLE"
+            and name
+            and (name.lower() not in ctes or item.get("schema_name"))
+        ):
+            found.add(name)
+        for value in item.values():
+            found |= relations(value, ctes)
+    return found
+
+
+def functions(item: Any) -> dict[tuple[str, int], None]:
+    """The functions of a parse tree with their number of arguments, and columns that may be functions (-1)."""
+    found: dict[tuple[str, int], None] = {}
+    if isinstance(item, list):
+        for value in item:
+            found |= functions(value)
+    elif isinstance(item, dict):
+        if item.get("class") == "FUNCTION" and item.get("function_name"):
+            found[item["function_name"].lower(), len(item.get("arguments") or [])] = None
+        names = item.get("column_names") or []
+        if item.get("class") == "COLUMN_REF" and len(names) == 1:
+            found[names[0].lower(), -1] = None
+        for value in item.values():
+            found |= functions(value)
+    return found
+
+
+def bound_functions(item: Any) -> dict[tuple[str, int], None]:
+    """The functions of a bound plan with their number of arguments: macros are expanded there."""
+    found: dict[tuple[str, int], None] = {}
+    if isinstance(item, list):
+        for value in item:
+            found |= bound_functions(value)
+    elif isinstance(item, dict):
+        if item.get("expression_class") == "BOUND_FUNCTION":
+            found[item["qname"]["path"][-1], len(item["children"])] = None
+        for value in item.values():
+            found |= bound_functions(value)
+    return found
