@@ -43,6 +43,9 @@ class Table:
     version: int = 0  # of the rows: grows with every change
     kind: str = "table"
 
+    def __post_init__(self) -> None:
+        self.has_volatile_defaults = any(isinstance(d, VolatileDefault) for d in self.defaults)
+
     def rows(self) -> ZSet:
         """Everything in the table."""
         if self.bag is not None:
@@ -96,6 +99,7 @@ class Catalog:
 
     def __init__(self) -> None:
         self._relations: dict[str, Relation] = {}
+        self._materialized: list[MaterializedView] = []
 
     def __iter__(self) -> Iterator[Relation]:
         return iter(self._relations.values())
@@ -118,15 +122,20 @@ class Catalog:
 
     def add(self, relation: Relation) -> None:
         self._relations[fold(relation.name)] = relation
+        self._list()
 
     def remove(self, name: str) -> None:
         del self._relations[fold(name)]
+        self._list()
+
+    def _list(self) -> None:
+        self._materialized = [r for r in self if isinstance(r, MaterializedView)]
 
     def tables(self) -> list[Table]:
         return [r for r in self if isinstance(r, Table)]
 
     def materialized(self) -> list[MaterializedView]:
-        return [r for r in self if isinstance(r, MaterializedView)]
+        return self._materialized
 
     def dependents(self, name: str) -> list[Relation]:
         """What is built on this relation, directly or not, in the order in which to drop it."""

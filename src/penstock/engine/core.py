@@ -97,8 +97,9 @@ class Core:
 
     def _commit_views(self, epoch: Epoch) -> dict[str, ZSet]:
         changed: dict[str, ZSet] = {}
+        deltas = epoch.deltas
         for view in self.catalog.materialized():
-            delta = epoch.deltas.get(view.node)
+            delta = deltas.get(view.node)
             if delta is None:
                 continue
             rows = as_zset(delta)

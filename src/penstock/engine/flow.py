@@ -244,7 +244,7 @@ class Flow:
             return TickSummary(core.epoch, rows_in, (time.perf_counter() - began) * 1000, changed, types)
 
     def _defaults(self, table: Table) -> Sequence[Any]:
-        if not any(isinstance(d, VolatileDefault) for d in table.defaults):
+        if not table.has_volatile_defaults:
             return table.defaults
         types = table.schema.types
         return [

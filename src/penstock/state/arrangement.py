@@ -15,10 +15,12 @@ import numpy as np
 from penstock.base.limits import MERGE_ROWS_MIN, MERGE_ROWS_PER_APPENDED_ROW, SMALL_BATCH_ROWS_MAX
 from penstock.kernels.ranges import expand
 from penstock.state import measures as m
-from penstock.state.batch import Batch, Layout, merge
+from penstock.state.batch import Batch, Layout, insert_row, merge
 from penstock.state.measures import Measure
 from penstock.state.merging import Merging
-from penstock.zset.column import Column, equal_rows
+from penstock.zset.column import Column, equal_rows, same_value
+
+_FIRST = np.zeros(1, np.int64)
 
 
 class Arrangement:
@@ -86,7 +88,9 @@ class Arrangement:
             return
         batches = self.batches
         if batches and len(batches[-1]) + len(batch) <= SMALL_BATCH_ROWS_MAX and not self._is_merging(batches[-1]):
-            merged = merge(self.layout, (batches[-1], batch))
+            merged = insert_row(self.layout, batches[-1], batch) if len(batch) == 1 else None
+            if merged is None:
+                merged = merge(self.layout, (batches[-1], batch))
             if len(merged):
                 batches[-1] = merged
             else:
@@ -150,11 +154,9 @@ def probe_batch(
     layout: Layout, batch: Batch, hashes: np.ndarray, keys: Sequence[Column]
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Pairs (row of the probe, row of the batch) with equal keys: by hash, then by the values."""
-    low = batch.hashes.searchsorted(hashes, "left")
     if len(hashes) == 1:
-        at = int(low[0])
-        if at == len(batch.hashes) or batch.hashes[at] != hashes[0]:
-            return None
+        return _probe_one(layout, batch, hashes[0], keys)
+    low = batch.hashes.searchsorted(hashes, "left")
     high = batch.hashes.searchsorted(hashes, "right")
     mine, theirs = expand(low, high)
     if not len(mine):
@@ -168,3 +170,23 @@ def probe_batch(
         if not len(mine):
             return None
     return mine, theirs
+
+
+def _probe_one(
+    layout: Layout, batch: Batch, hash: np.uint64, keys: Sequence[Column]
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """`probe_batch` for one row: no vectors where one number will do."""
+    found = batch.hashes
+    at, count = int(found.searchsorted(hash)), len(found)
+    if at == count or found[at] != hash:
+        return None
+    if at + 1 == count or found[at + 1] != hash:
+        for column, position in zip(keys, layout.compared, strict=True):
+            if not same_value(column, 0, batch.columns[position], at):
+                return None
+        return _FIRST, np.array((at,))
+    theirs = np.arange(at, int(found.searchsorted(hash, "right")))
+    for column, position in zip(keys, layout.compared, strict=True):
+        mine = np.zeros(len(theirs), np.int64)
+        theirs = theirs[equal_rows(column.take(mine), batch.columns[position].take(theirs))]
+    return (np.zeros(len(theirs), np.int64), theirs) if len(theirs) else None

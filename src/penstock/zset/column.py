@@ -211,6 +211,17 @@ def equal_rows(left: Column, right: Column) -> np.ndarray:
     return same
 
 
+def same_value(left: Column, i: int, right: Column, j: int) -> bool:
+    """`equal_rows` for one row of each: a tick of one row asks this often."""
+    if left.type.kind == "arrow":
+        return bool(equal_rows(left.slice(i, i + 1), right.slice(j, j + 1))[0])
+    valid = left.valid is None or bool(left.valid[i])
+    if valid != (right.valid is None or bool(right.valid[j])):
+        return False
+    a, b = left.values[i], right.values[j]
+    return bool(a == b or (a != a and b != b))
+
+
 def _equal_arrow(a: pa.Array, b: pa.Array) -> np.ndarray:
     if pa.types.is_nested(a.type) or pa.types.is_interval(a.type) or pa.types.is_null(a.type):
         return np.array([x == y for x, y in zip(a.to_pylist(), b.to_pylist(), strict=True)], np.bool_)

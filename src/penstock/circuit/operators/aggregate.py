@@ -176,23 +176,12 @@ class Aggregate:
             was, is_now = old[0] > 0, new[0] > 0  # type: ignore[operator]
         else:  # without keys there is always one row
             was = is_now = np.ones(len(new[0]), np.bool_)
-        if before:
-            same = was & is_now
-            for a, b in zip(before, after, strict=True):
-                if not same.any():
-                    break
-                same = same & equal_rows(a, b)
-        else:
-            same = was & is_now
-        gone, come = np.flatnonzero(was & ~same), np.flatnonzero(is_now & ~same)
-        if not len(gone) and not len(come):
-            return None
-        row_before, row_after = (*columns, *before), (*columns, *after)
-        weights = np.concatenate((np.full(len(gone), -1), np.full(len(come), 1)))
-        return ZSet(
-            tuple([concat_columns((a.take(gone), b.take(come))) for a, b in zip(row_before, row_after, strict=True)]),
-            weights,
-        )
+        same = was & is_now
+        for a, b in zip(before, after, strict=True):
+            if not same.any():
+                break
+            same = same & equal_rows(a, b)
+        return replaced((*columns, *before), (*columns, *after), was & ~same, is_now & ~same)
 
     def _values(self, measures: Sequence[Measure], extremes: Sequence[Column]) -> list[Column]:
         values = []
@@ -214,6 +203,21 @@ class Aggregate:
         floats = any(s.kind.startswith("float_") for s in self._specs)
         laws = f"{ACCUMULATOR_SUM.title} + {FLOAT_LIMB_SUM.title}" if floats else ACCUMULATOR_SUM.title
         return f"{laws}; extremum_requires_rmw" if self._extremes else laws
+
+
+def replaced(
+    old: Sequence[Column], new: Sequence[Column], gone: np.ndarray, come: np.ndarray
+) -> ZSet | None:
+    """The old rows that go and the new rows that come, by mask."""
+    count = len(gone)
+    both = np.concatenate((gone, come))
+    kept = np.flatnonzero(both)
+    if not len(kept):
+        return None
+    weights = np.ones(2 * count, np.int64)
+    weights[:count] = -1
+    rows = ZSet(tuple([concat_columns((a, b)) for a, b in zip(old, new, strict=True)]), weights)
+    return rows if len(kept) == 2 * count else rows.take(kept)
 
 
 def _compile(arg: Expr | None, filter: Expr | None, names: Sequence[str]):  # type: ignore[no-untyped-def]
