@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from decimal import Decimal
 
 from rich.console import Console, Group, RenderableType
@@ -15,6 +18,11 @@ from penstock.demo.run import RECENT_CHANGES, Rows, Run
 from penstock.demo.shop import REGIONS, SEGMENTS
 from penstock.demo.summary import summary_lines
 
+try:
+    import termios
+except ImportError:  # Windows
+    termios = None  # type: ignore[assignment]
+
 WIDTH_MAX = 120
 BAR_CELLS = 10
 
@@ -26,6 +34,7 @@ class Screen:
         self.console = console
         self.width = min(console.width, WIDTH_MAX)
         self.live: Live | None = None
+        self.drawing = ExitStack()
 
     def loading(self, text: str) -> None:
         self._end()
@@ -33,8 +42,8 @@ class Screen:
 
     def show(self, run: Run) -> None:
         if self.live is None:
-            self.live = Live(console=self.console, auto_refresh=False)
-            self.live.start()
+            self.drawing.enter_context(no_echo_of_keys())
+            self.live = self.drawing.enter_context(Live(console=self.console, auto_refresh=False))
         self.live.update(picture(run, self.width), refresh=True)
 
     def summary(self, run: Run) -> None:
@@ -44,9 +53,24 @@ class Screen:
             self.console.print(Text(line, style=style), width=self.width)
 
     def _end(self) -> None:
-        if self.live is not None:
-            self.live.stop()
-            self.live = None
+        self.drawing.close()
+        self.live = None
+
+
+@contextmanager
+def no_echo_of_keys() -> Iterator[None]:
+    """While it draws, a key (such as Ctrl-C) must not print itself into the picture."""
+    if termios is None or not sys.stdin.isatty():
+        yield
+        return
+    before = termios.tcgetattr(sys.stdin)
+    quiet = [*before]
+    quiet[3] &= ~termios.ECHO
+    termios.tcsetattr(sys.stdin, termios.TCSADRAIN, quiet)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
 def picture(run: Run, width: int) -> RenderableType:
