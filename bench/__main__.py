@@ -15,10 +15,10 @@ from rich.console import Console
 from bench import degree, growth, sharing, state, tpch
 from bench.measure import say
 from bench.report import Section, print_report
-from bench.scale import FULL, SMALL, Scale
+from bench.scale import FULL, SMALL, Settings
 
 FOLDER = Path(".bench")
-SECTIONS: dict[str, Callable[[Scale, Path, str | None], Section]] = {
+SECTIONS: dict[str, Callable[[Settings], Section]] = {
     "degree": degree.measure,
     "tpch": tpch.measure,
     "growth": growth.measure,
@@ -32,7 +32,8 @@ def main() -> int:
     scale = SMALL if options.small else FULL
     FOLDER.mkdir(exist_ok=True)
     if options.section:
-        section = SECTIONS[options.section](scale, FOLDER, options.pathway_python)
+        settings = Settings(scale, FOLDER, options.pathway_python, frozenset(options.queries))
+        section = SECTIONS[options.section](settings)
         result_file(options.section).write_text(json.dumps(section.to_json()))
         return 0
     found = {name: in_own_process(name) for name in options.only or SECTIONS}
@@ -50,6 +51,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--small", action="store_true", help="a small scale that ends within two minutes")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, help="only these sections")
     parser.add_argument("--pathway-python", help="the Python of an environment that has Pathway")
+    parser.add_argument("--queries", nargs="+", type=int, default=range(1, 23), help="only these of TPC-H")
     parser.add_argument("--section", choices=SECTIONS, help=argparse.SUPPRESS)
     return parser
 

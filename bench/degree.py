@@ -13,7 +13,7 @@ from bench import pathway
 from bench.measure import p50_ms, p99_ms, say, seconds
 from bench.report import Figure, Section
 from bench.sampling import where_the_time_goes
-from bench.scale import SEED, Scale
+from bench.scale import SEED, Scale, Settings
 from bench.sketch import DegreeSketch
 from bench.state import arrow_bytes, figure, state_bytes
 from penstock import Flow
@@ -74,7 +74,8 @@ class Ours:
         )
 
 
-def measure(scale: Scale, folder: Path, pathway_python: str | None) -> Section:
+def measure(settings: Settings) -> Section:
+    scale = settings.scale
     random = np.random.default_rng(SEED)
     src, dst = random.integers(0, scale.nodes, (2, scale.edges))
     edges = pa.table([src, dst], schema=SCHEMA)
@@ -84,7 +85,7 @@ def measure(scale: Scale, folder: Path, pathway_python: str | None) -> Section:
     held = edges.nbytes + arrow_bytes(ours.flow, "distribution")
     memory = figure("bytes of state: degree distribution", state_bytes(ours.flow), held, scale.edges)
     figures = [
-        *against_pathway(ours, scale, edges, folder, pathway_python),
+        *against_pathway(ours, edges, settings),
         against_sketch(ours, src, scale),
         memory,
     ]
@@ -113,14 +114,13 @@ def against_sketch(ours: Ours, src: np.ndarray, scale: Scale) -> Figure:
     return Figure("one edge changes: a tick, p50", "bare numpy", our_ms, sketch_ms, "ms", ratio, at_most=3)
 
 
-def against_pathway(
-    ours: Ours, scale: Scale, edges: pa.Table, folder: Path, python: str | None
-) -> list[Figure]:
+def against_pathway(ours: Ours, edges: pa.Table, settings: Settings) -> list[Figure]:
     """The load, and one-edge changes in turns: alone (10 ms apart) and one right after the other."""
+    scale, python = settings.scale, settings.pathway_python
     if python is None:
         say("degree distribution: no Pathway here, its lines are left out")
         return []
-    files = write_json_lines(edges, folder / f"edges-{scale.edges}")
+    files = write_json_lines(edges, settings.folder / f"edges-{scale.edges}")
     say("degree distribution: Pathway loads the same edges")
     peer_load_s = min(pathway.load_s(python, files, scale.edges, threads=2) for _ in range(2))
     say(f"degree distribution: Pathway loaded in {peer_load_s:.2f} s; now one-edge changes in turns")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from bench.measure import p50_ms, say
 from bench.report import Figure, Section
-from bench.scale import SEED, Scale
+from bench.scale import SEED, Scale, Settings
 from penstock import Flow
 
 ROWS_PER_GROUP = 10
@@ -21,9 +20,9 @@ WARM_UP_TICKS = 100
 Change = Callable[[Flow, np.random.Generator, int], float]
 
 
-def measure(scale: Scale, folder: Path, pathway_python: str | None) -> Section:
-    aggregate = grown("aggregate", aggregate_flow, change_aggregate, scale)
-    join = grown("join", join_flow, change_join, scale)
+def measure(settings: Settings) -> Section:
+    aggregate = grown("aggregate", aggregate_flow, change_aggregate, settings.scale)
+    join = grown("join", join_flow, change_join, settings.scale)
     return Section((aggregate, join))
 
 

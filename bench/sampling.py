@@ -31,14 +31,14 @@ def where_the_time_goes(work: Callable[[int], object], times: int) -> str:
             layers[layer] += 1
             functions[function] += 1
 
-    before = signal.signal(signal.SIGPROF, sample)
-    signal.setitimer(signal.ITIMER_PROF, SAMPLE_EVERY_S, SAMPLE_EVERY_S)
+    before = signal.signal(signal.SIGALRM, sample)
+    signal.setitimer(signal.ITIMER_REAL, SAMPLE_EVERY_S, SAMPLE_EVERY_S)
     try:
         for i in range(times):
             work(i)
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
     return profile_text(layers, functions)
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from bench.measure import say
 from bench.report import Figure, Section
-from bench.scale import SEED, Scale
+from bench.scale import SEED, Settings
 from bench.state import state_bytes
 from penstock import Flow
 
@@ -19,12 +18,12 @@ AGGREGATES = ("COUNT(*)", "SUM(o.amount)", "AVG(o.amount)", "SUM(o.amount * c.ra
 CUSTOMERS_PER_ORDER = 0.1
 
 
-def measure(scale: Scale, folder: Path, pathway_python: str | None) -> Section:
+def measure(settings: Settings) -> Section:
     found = {}
     for shared in (True, False):
         say(f"sharing: 20 views with {'shared' if shared else 'private'} arrangements")
         with Flow(share_arrangements=shared) as flow:
-            build(flow, scale.shared_rows)
+            build(flow, settings.scale.shared_rows)
             found[shared] = state_bytes(flow)
     ratio = found[True] / found[False]
     name = "state of 20 views with shared arrangements"

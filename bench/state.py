@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from bench.measure import say
 from bench.report import Figure, Section
-from bench.scale import SEED, Scale
+from bench.scale import SEED, Settings
 from penstock import Flow
 
 
@@ -26,11 +24,11 @@ def figure(name: str, state: int, held: int, rows: int) -> Figure:
     return Figure(name, peer, state / rows, held / rows, "B/row", state / held, at_most=3)
 
 
-def measure(scale: Scale, folder: Path, pathway_python: str | None) -> Section:
+def measure(settings: Settings) -> Section:
     """Two tables and the join between them: every row of both finds one or a few partners."""
     from bench.growth import join_flow
 
-    rows = scale.growth_rows[-1]
+    rows = settings.scale.growth_rows[-1]
     say(f"state: a join of two tables, {rows:,} rows in all")
     with join_flow(rows, SEED) as flow:
         held = arrow_bytes(flow, "a", "b", "joined")

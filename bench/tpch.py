@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from bench.measure import p50_ms, say, seconds
 from bench.report import Figure, Section
-from bench.scale import CHANGED_ROWS, SEED, Scale
+from bench.scale import CHANGED_ROWS, SEED, Scale, Settings
 from bench.tpch_data import Data, make_files, tables_of
 from penstock import Flow
 
@@ -38,13 +38,16 @@ class Query:
         return f"{self.name}  {times}" + ("" if self.right else "  WRONG")
 
 
-def measure(scale: Scale, folder: Path, pathway_python: str | None) -> Section:
+def measure(settings: Settings) -> Section:
+    scale = settings.scale
     say(f"TPC-H: making the data, scale factor {scale.tpch_factor:g}")
     schema = (SPECIFICATION / "schema.sql").read_text()
-    data = Data(make_files(scale.tpch_factor, folder), schema, SEED)
+    data = Data(make_files(scale.tpch_factor, settings.folder), schema, SEED)
     statements = {table: text for text in schema.split(";") for table in tables_of(text.split("(")[0])}
     queries = []
     for file in sorted((SPECIFICATION / "queries").glob("q*.sql")):
+        if int(file.stem[1:]) not in settings.queries:
+            continue
         query = file.read_text().strip().rstrip(";")
         queries.append(measure_query(data, statements, file.stem, query, scale))
         say(f"TPC-H: {queries[-1]}")

@@ -12,6 +12,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import penstock
 from rows import Row, difference, rows_of
@@ -144,53 +145,67 @@ class Judge:
 
 def apply_delta(duck: duckdb.DuckDBPyConnection, table: str, delta: Any) -> None:
     """A delta (Arrow, or a list of dicts, with or without _weight) as DELETE and INSERT of exact rows."""
-    target = quoted(table)
-    described = duck.sql(f"DESCRIBE {target}").fetchall()
-    columns = [row[0] for row in described]
-    delta = as_arrow(delta, {row[0]: row[1] for row in described}, duck)
-    if delta.num_rows == 0:
+    if isinstance(delta, list) and not delta:
         return
-    names = ", ".join(map(quoted, columns))
+    target = quoted(table)
+    schema = duck.sql(f"SELECT * FROM {target} LIMIT 0").to_arrow_table().schema
+    net = (
+        _net_rows(delta, schema)
+        if isinstance(delta, list)
+        else _net_table(duck, as_arrow(delta), target, schema)
+    )
+    columns = list(map(quoted, schema.names))
+    names = ", ".join(columns)
+    gone = net.filter(pc.less(net["_weight"], 0))
+    if gone.num_rows:
+        same = " AND ".join(f"x.{c} IS NOT DISTINCT FROM n.{c}" for c in columns)
+        order = ", ".join(f"n.{c}" for c in columns)
+        duck.register("_gone", gone)
+        found = duck.execute(
+            f"""DELETE FROM {target} WHERE rowid IN (
+                SELECT r FROM (
+                    SELECT x.rowid AS r, n._weight AS w, row_number() OVER (PARTITION BY {order}) AS k
+                    FROM {target} x JOIN _gone n ON {same}
+                ) WHERE k <= -w)"""
+        ).fetchone()
+        duck.unregister("_gone")
+        wanted = -pc.sum(gone["_weight"]).as_py()
+        assert found == (wanted,), f"the test removes rows of {table} that are not there: {found} of {wanted}"
+    came = net.filter(pc.greater(net["_weight"], 0))
+    if came.num_rows:
+        duck.register("_came", came)
+        duck.execute(f"INSERT INTO {target} SELECT {names} FROM _came, range(_weight)")
+        duck.unregister("_came")
+
+
+def _net_rows(delta: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
+    """A few plain rows, equal ones added up; a column that is not there is NULL."""
+    net: Counter[Row] = Counter()
+    for row in delta:
+        net[tuple(row.get(name) for name in schema.names)] += row.get("_weight", 1)
+    rows = [row for row, weight in net.items() if weight]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    weights = pa.array([net[row] for row in rows], pa.int64())
+    return pa.table([*arrays, weights], names=[*schema.names, "_weight"])
+
+
+def _net_table(duck: duckdb.DuckDBPyConnection, delta: pa.Table, target: str, schema: pa.Schema) -> pa.Table:
+    """Arrow rows in the types of the table, equal ones added up."""
+    names = ", ".join(map(quoted, schema.names))
     weight = "_weight" if "_weight" in delta.column_names else "1"
     duck.register("_incoming", delta)
     duck.execute(
-        f"CREATE OR REPLACE TEMP TABLE _delta AS SELECT {names}, 1::BIGINT AS _w FROM {target} LIMIT 0"
+        f"CREATE OR REPLACE TEMP TABLE _delta AS SELECT {names}, 1::BIGINT AS _weight FROM {target} LIMIT 0"
     )
     duck.execute(f"INSERT INTO _delta SELECT {names}, {weight} FROM _incoming")
     duck.unregister("_incoming")
-    duck.execute(
-        "CREATE OR REPLACE TEMP TABLE _net AS "
-        f"SELECT {names}, sum(_w)::BIGINT AS _w FROM _delta GROUP BY {names} HAVING sum(_w) <> 0"
-    )
-    same = " AND ".join(f"x.{c} IS NOT DISTINCT FROM n.{c}" for c in map(quoted, columns))
-    gone = duck.execute(
-        f"""DELETE FROM {target} WHERE rowid IN (
-            SELECT r FROM (
-                SELECT x.rowid AS r, n._w, row_number() OVER (PARTITION BY {", ".join(f"n.{c}" for c in map(quoted, columns))}) AS k
-                FROM {target} x JOIN _net n ON {same} WHERE n._w < 0
-            ) WHERE k <= -_w)"""
-    ).fetchone()
-    wanted = duck.execute("SELECT coalesce(-sum(_w), 0)::BIGINT FROM _net WHERE _w < 0").fetchone()
-    assert gone == wanted, f"the test removes rows of {table} that are not there: {gone} of {wanted}"
-    duck.execute(f"INSERT INTO {target} SELECT {names} FROM _net, range(greatest(_w, 0)) WHERE _w > 0")
+    return duck.sql(
+        f"SELECT {names}, sum(_weight)::BIGINT AS _weight FROM _delta GROUP BY {names} HAVING sum(_weight) <> 0"
+    ).to_arrow_table()
 
 
-def as_arrow(delta: Any, types: dict[str, str], duck: duckdb.DuckDBPyConnection) -> pa.Table:
-    """A delta as an Arrow table; plain rows take the types of the table."""
+def as_arrow(delta: Any) -> pa.Table:
     if isinstance(delta, pa.RecordBatch):
         return pa.Table.from_batches([delta])
-    if not isinstance(delta, list):
-        return delta if isinstance(delta, pa.Table) else pa.table(delta)
-    if not delta:
-        return pa.table({})
-    names = list(dict.fromkeys(name for row in delta for name in row))
-    empty = (
-        duck.sql("SELECT " + ", ".join(f"NULL::{types[n]} AS {quoted(n)}" for n in types))
-        .to_arrow_table()
-        .schema
-    )
-    arrays = []
-    for name in names:
-        values = [row.get(name, 1 if name == "_weight" else None) for row in delta]
-        arrays.append(pa.array(values, pa.int64() if name == "_weight" else empty.field(name).type))
-    return pa.table(arrays, names=names)
+    return delta if isinstance(delta, pa.Table) else pa.table(delta)

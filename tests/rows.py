@@ -53,6 +53,8 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     if pa.types.is_date(kind):
         days = column.cast(pa.date32()).cast(pa.int32()).to_pylist()
         return [None if d is None else ("date", d) for d in days]
+    if pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_string(kind):
+        return column.to_pylist()  # type: ignore[no-any-return]
     return [plain(value) for value in column.to_pylist()]
 
 

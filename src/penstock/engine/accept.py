@@ -15,10 +15,12 @@ from penstock.base.errors import (
 )
 from penstock.base.limits import ERROR_ROWS_MAX, ERROR_VALUE_LENGTH_MAX
 from penstock.engine.catalog import Table
-from penstock.kernels.hashing import hash_columns
-from penstock.state.arrangement import probe_batch
-from penstock.state.batch import Batch, Layout, build, concat_batches, merge
+from penstock.engine.consolidate import consolidated
+from penstock.state.arrangement import Arrangement
+from penstock.state.batch import Batch, Layout, build
 from penstock.state.grouping import group_rows
+from penstock.state.newest import newest_rows
+from penstock.zset.column import equal_rows
 from penstock.zset.zset import ZSet, union
 
 
@@ -30,9 +32,7 @@ def accept(table: Table, delta: ZSet, pending: ZSet | None = None) -> tuple[ZSet
     whole = delta if pending is None else union([pending, delta])
     if table.keyed is None:
         return _accept_bag(table, whole), None
-    batch = build(table.keyed.layout, whole.columns, (whole.weights,))
-    _check_key(table, batch)
-    return batch.zset(), batch
+    return _accept_keyed(table, whole)
 
 
 def _check_values(table: Table, delta: ZSet) -> None:
@@ -70,26 +70,71 @@ def _accept_bag(table: Table, delta: ZSet) -> ZSet:
     return rows
 
 
-def _check_key(table: Table, batch: Batch) -> None:
-    """After the epoch each key must have one row at most, and none a negative weight."""
+def _accept_keyed(table: Table, delta: ZSet) -> tuple[ZSet, Batch]:
+    """A table with a key: after the epoch each key has one row at most, and what goes was there."""
     assert table.keyed is not None
-    keys = [batch.columns[k] for k in table.key]
-    found: list[Batch] = []
-    for stored, _, theirs in table.keyed.probe(batch.hashes, keys):
-        found.append(stored.take(np.unique(theirs)))
-    after = merge(table.keyed.layout, [batch, *found]) if found else batch
-    weights = after.weights
-    negative = np.flatnonzero(weights < 0)
-    if len(negative):
-        raise missing_row(table, after.zset(), negative)
-    if (weights > 1).any():
-        raise _duplicate(table, after.zset(), int(np.flatnonzero(weights > 1)[0]))
-    if len(after) > 1 and (after.hashes[1:] == after.hashes[:-1]).any():
-        groups = group_rows([after.columns[k] for k in table.key], len(after))
-        if len(groups.starts) < len(after):
-            counts = np.diff(np.append(groups.starts, len(after)))
-            first = groups.first_rows()[np.flatnonzero(counts > 1)[0]]
-            raise _duplicate(table, after.zset(), int(first))
+    if len(delta) > 1:
+        delta = _net(table, delta)
+    weights = delta.weights
+    keys = [delta.columns[k] for k in table.key]
+    groups = group_rows(keys, len(delta))
+    member = groups.member_of(len(delta))
+    asked = keys if len(delta) <= 1 else [k.take(groups.first_rows()) for k in keys]
+    owners, stored = newest_rows(table.keyed, groups.hashes, asked)
+    removed = np.flatnonzero(weights < 0)
+    if len(removed):
+        _check_removed(table, delta, removed, member, owners, stored)
+    balance = np.zeros(len(groups.hashes), np.int64)
+    balance[owners] = 1
+    np.add.at(balance, member, weights)
+    over = np.flatnonzero(balance > 1)
+    if len(over):
+        rows = np.flatnonzero((member == over[0]) & (weights > 0))
+        raise _duplicate(table, delta, int(rows[0]))
+    batch = build(table.keyed.layout, delta.columns, (weights,))
+    return batch.zset(), batch
+
+
+def _net(table: Table, delta: ZSet) -> ZSet:
+    """The delta with equal rows added up, where a key stands in it more than once in the same direction
+    (or comes before it goes): what is left has at most one row going and one coming for a key."""
+    keys = [delta.columns[k] for k in table.key]
+    groups = group_rows(keys, len(delta))
+    if len(groups.starts) == len(delta) and (np.abs(delta.weights) == 1).all():
+        return delta
+    order = np.arange(len(delta)) if groups.order is None else groups.order
+    weights = delta.weights[order]
+    sizes = np.diff(np.append(groups.starts, len(delta)))
+    pairs = groups.starts[sizes == 2]
+    tidy = (sizes <= 2).all() and (np.abs(weights) == 1).all()
+    if tidy and (weights[pairs] + weights[pairs + 1] == 0).all():
+        going = order[np.where(weights[pairs] < 0, pairs, pairs + 1)]
+        coming = order[np.where(weights[pairs] < 0, pairs + 1, pairs)]
+        same = np.ones(len(pairs), np.bool_)
+        for column in delta.columns:
+            if not same.any():
+                break
+            same &= equal_rows(column.take(going), column.take(coming))
+        if not same.any():
+            return delta
+    return consolidated(delta, table.schema.types)
+
+
+def _check_removed(
+    table: Table, delta: ZSet, removed: np.ndarray, member: np.ndarray, owners: np.ndarray, stored: Batch | None
+) -> None:
+    """Each row that goes must be the one that stands under its key."""
+    place = np.full(int(member.max()) + 1, -1)
+    place[owners] = np.arange(len(owners))
+    at = place[member[removed]]
+    there = at >= 0
+    if stored is not None and there.any():
+        for mine, theirs in zip(delta.columns, stored.columns, strict=True):
+            there[there] = equal_rows(mine.take(removed[there]), theirs.take(at[there]))
+    often = delta.weights[removed] < -1
+    missing = removed[~there | often]
+    if len(missing):
+        raise missing_row(table, delta, missing)
 
 
 def upsert(table: Table, delta: ZSet, pending: ZSet | None) -> ZSet:
@@ -122,19 +167,14 @@ def upsert(table: Table, delta: ZSet, pending: ZSet | None) -> ZSet:
 def rows_at(table: Table, rows: ZSet, pending: ZSet | None) -> ZSet:
     """The table's rows, with what is pending, under the keys of these rows."""
     assert table.keyed is not None
-    keys = [rows.columns[k] for k in table.key]
-    hashes = hash_columns(keys, len(rows))
-    found = [stored.take(np.unique(theirs)) for stored, _, theirs in table.keyed.probe(hashes, keys)]
+    arrangement = table.keyed
     if pending is not None and len(pending):
-        batch = build(table.keyed.layout, pending.columns, (pending.weights,))
-        order = np.argsort(hashes, kind="stable")
-        hit = probe_batch(table.keyed.layout, batch, hashes[order], [k.take(order) for k in keys])
-        if hit is not None:
-            found.append(batch.take(np.unique(hit[1])))
-    if not found:
-        return rows.take(np.zeros(0, np.int64))
-    merged = merge(table.keyed.layout, [concat_batches(found)])
-    return merged.zset()
+        batch = build(arrangement.layout, pending.columns, (pending.weights,))
+        arrangement = Arrangement(arrangement.name, arrangement.layout, [*arrangement.batches, batch])
+    keys = [rows.columns[k] for k in table.key]
+    groups = group_rows(keys, len(rows))
+    _, found = newest_rows(arrangement, groups.hashes, [k.take(groups.first_rows()) for k in keys])
+    return rows.take(np.zeros(0, np.int64)) if found is None else found.zset()
 
 
 def _keys_of(table: Table, rows: ZSet) -> list[tuple[Any, ...]]:

@@ -150,7 +150,7 @@ class Core:
 
     def _key_node(self, table: Table) -> CircuitNode:
         """A table's rows by primary key: also the arrangement for joins on that key."""
-        operator = Arrange(table.schema.types, table.key, ())
+        operator = Arrange(table.schema.types, table.key, (), one_row=True)
         id = self.circuit.reserve()
         keyed = Arrangement(f"table {table.name}", operator.layouts[0])
         table.key_node, table.keyed = id, keyed

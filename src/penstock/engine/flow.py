@@ -23,12 +23,13 @@ from penstock.base.errors import (
 from penstock.engine import statements as run
 from penstock.engine.accept import upsert
 from penstock.engine.catalog import MaterializedView, Table, View, VolatileDefault
+from penstock.engine.consolidate import consolidated
 from penstock.engine.core import Core
 from penstock.engine.explain import explain
 from penstock.engine.ingest import to_zset
 from penstock.engine.read import arrow_table
 from penstock.engine.transaction import Transaction
-from penstock.engine.watch import Watch, consolidated
+from penstock.engine.watch import Watch
 from penstock.sql import statements as st
 from penstock.sql.parse import parse
 from penstock.sql.tokens import fold, quote

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from penstock.engine.accept import accept
 from penstock.engine.catalog import MaterializedView, Table
+from penstock.engine.consolidate import consolidated
 from penstock.engine.core import Change, Core, added, as_zset
-from penstock.engine.watch import consolidated
 from penstock.run.inline import Epoch
 from penstock.zset.zset import ZSet
 

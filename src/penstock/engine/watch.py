@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from penstock.base.errors import FlowClosed, WatchOverflow
 from penstock.base.limits import WATCH_QUEUE_EPOCHS_MAX
+from penstock.engine.consolidate import consolidated
 from penstock.engine.ingest import WEIGHT
-from penstock.state.batch import Layout, build
 from penstock.zset.interchange import export
 from penstock.zset.types import Schema
 from penstock.zset.zset import ZSet
@@ -25,12 +25,6 @@ class Change:
 
     epoch: int
     batch: pa.RecordBatch
-
-
-def consolidated(rows: ZSet, types: tuple) -> ZSet:  # type: ignore[type-arg]
-    """Equal rows added up, those that cancel gone."""
-    layout = Layout(types, tuple(range(len(types))), unique=True)
-    return build(layout, rows.columns, (rows.weights,)).zset()
 
 
 class Watch:

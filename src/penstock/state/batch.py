@@ -34,6 +34,7 @@ class Layout:
     key: tuple[int, ...]
     order: tuple[OrderKey, ...] = ()  # rows of one hash are sorted by these
     unique: bool = False  # rows are always merged with their equals, and looked up as whole rows
+    one_row: bool = False  # a key has at most one row: in time order, each -1 undoes the +1 before it
 
     @cached_property
     def compared(self) -> tuple[int, ...]:
@@ -92,6 +93,11 @@ def build(layout: Layout, columns: tuple[Column, ...], measures: tuple[Measure, 
     hashes = hash_columns([columns[k] for k in layout.key], count)
     batch = Batch(hashes, columns, measures)
     if count > 1:
+        if layout.one_row:  # within an epoch the old row goes before the new one comes
+            removed = measures[0] < 0  # type: ignore[operator]
+            if removed.any():
+                early = np.concatenate((np.flatnonzero(removed), np.flatnonzero(~removed)))
+                return _consolidated(layout, batch.take(early[sort_order(hashes[early])]))
         batch = _sorted(layout, batch)
     return _consolidated(layout, batch)
 
@@ -106,7 +112,7 @@ def insert_row(layout: Layout, batch: Batch, row: Batch) -> Batch | None:
 
     The same as merge, at a fraction of its fixed cost, which is what a tick of one row consists of.
     """
-    if layout.order or len(layout.key) < len(layout.types) and layout.unique:
+    if layout.order or (layout.unique and len(layout.key) < len(layout.types)):
         return None
     hash = row.hashes[0]
     at, count = int(batch.hashes.searchsorted(hash)), len(batch)
@@ -172,13 +178,15 @@ def _consolidated(layout: Layout, batch: Batch) -> Batch:
         starts = run_starts(hashes)
         if len(starts) < len(hashes):
             if len(layout.key) == len(layout.types):
-                batch = _merge_runs(layout, batch, starts)
+                batch = _merge_runs(batch, starts)
             else:
                 batch = _merge_equal_rows(batch)
         keep = m.any_nonzero(batch.measures)
         if not keep.all():
             batch = batch.take(np.flatnonzero(keep))
         return batch
+    if layout.one_row:
+        return _last_of_each_key(layout, batch)
     weights = batch.weights
     negative = weights <= 0  # zero weights go too
     if not negative.any():
@@ -186,7 +194,7 @@ def _consolidated(layout: Layout, batch: Batch) -> Batch:
     return _cancel(layout, batch, negative)
 
 
-def _merge_runs(layout: Layout, batch: Batch, starts: np.ndarray) -> Batch:
+def _merge_runs(batch: Batch, starts: np.ndarray) -> Batch:
     """Adjacent rows of one hash added up, after checking that they really are equal."""
     first = np.repeat(starts, np.diff(np.append(starts, len(batch))))
     same = _equal_at(batch.columns, first, np.arange(len(batch)))
@@ -196,6 +204,25 @@ def _merge_runs(layout: Layout, batch: Batch, starts: np.ndarray) -> Batch:
     merged = batch.take(starts)
     merged.measures = tuple([m.sum_groups(x, starts) for x in batch.measures])
     return merged
+
+
+def _last_of_each_key(layout: Layout, batch: Batch) -> Batch:
+    """Rows of one key in time order are -a +b, -b +c, ...: what lies between the first -a and the last
+    +c cancels, so nothing needs to be compared but the keys."""
+    starts = run_starts(batch.hashes)
+    if len(starts) == len(batch):
+        return batch
+    keys = [batch.columns[k] for k in layout.key]
+    first = np.repeat(starts, np.diff(np.append(starts, len(batch))))
+    if not _equal_at(keys, first, np.arange(len(batch))).all():
+        order, starts = exact_groups(batch.hashes, keys)
+        batch = batch.take(order)
+    ends = np.append(starts[1:], len(batch)) - 1
+    keep = np.zeros(len(batch), np.bool_)
+    weights = batch.weights
+    keep[starts[weights[starts] < 0]] = True
+    keep[ends[weights[ends] > 0]] = True
+    return batch if keep.all() else batch.take(np.flatnonzero(keep))
 
 
 def _cancel(layout: Layout, batch: Batch, negative: np.ndarray) -> Batch:

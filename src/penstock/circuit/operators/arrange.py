@@ -28,11 +28,12 @@ class Arrange:
         key: Sequence[int],
         not_null: Sequence[int],
         columns: Sequence[int] | None = None,  # of the input, where not all in their order
+        one_row: bool = False,  # the key is a primary key
     ) -> None:
         self.key = tuple(key)
         self.not_null = tuple(not_null)
         self._columns = None if columns is None else list(columns)
-        self.layouts = (Layout(tuple(types), tuple(key)),)
+        self.layouts = (Layout(tuple(types), tuple(key), one_row=one_row),)
         self.routes = (self.key if columns is None else tuple(columns[k] for k in key),)
 
     def step(self, deltas: Sequence[Delta], state: Sequence[Arrangement]) -> Result:

@@ -20,6 +20,7 @@ from penstock.kernels.ranges import run_starts
 from penstock.plan.expr import Expr
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch, Layout, build
+from penstock.state.newest import newest_rows
 from penstock.state.walk import first_alive
 from penstock.zset.column import Column, concat, equal_rows, nulls
 from penstock.zset.types import SqlType
@@ -185,31 +186,20 @@ class Registers:
     def __init__(self, key_types: Sequence[SqlType], types: Sequence[SqlType]) -> None:
         self._width = len(key_types)
         self._types = list(types)
-        self.layout = Layout((*key_types, *types), tuple(range(self._width)))
+        self.layout = Layout((*key_types, *types), tuple(range(self._width)), one_row=True)
 
     def read(self, arrangement: Arrangement, hashes: np.ndarray, keys: Sequence[Column]) -> list[Column]:
         """The extremes of each group; NULL for a group that has none."""
         count = len(hashes)
-        open_groups = np.arange(count)
-        parts: list[list[Column]] = [[nulls(t, 1)] for t in self._types]
-        index = np.zeros(count, np.int64)
-        total = 1
-        whole = Arrangement(arrangement.name, self.layout, list(reversed(arrangement.batches)))
-        for batch in whole.batches:
-            if not len(open_groups):
-                break
-            one = Arrangement(arrangement.name, self.layout, (batch,))
-            probe_keys = [k.take(open_groups) for k in keys]
-            for found, mine, theirs in one.probe(hashes[open_groups], probe_keys):
-                present = found.weights[theirs] > 0
-                for part, column in zip(parts, found.columns[self._width :], strict=True):
-                    part.append(column.take(theirs[present]))
-                hits = int(present.sum())
-                index[open_groups[mine[present]]] = total + np.arange(hits)
-                total += hits
-                # A group with only a negative row here is gone: it is settled too.
-                open_groups = np.delete(open_groups, np.unique(mine))
-        return [concat(p).take(index) for p in parts]
+        owners, rows = newest_rows(arrangement, hashes, keys)
+        if rows is None:
+            return [nulls(t, count) for t in self._types]
+        values = rows.columns[self._width :]
+        if len(owners) == count == 1:
+            return list(values)
+        index = np.full(count, len(owners))
+        index[owners] = np.arange(len(owners))
+        return [concat([v, nulls(v.type, 1)]).take(index) for v in values]
 
     def change(self, keys: tuple[Column, ...], old: Sequence[Column], new: Sequence[Column]) -> Batch | None:
         """The batch that takes the registers from the old to the new extremes."""

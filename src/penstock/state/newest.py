@@ -1,0 +1,43 @@
+"""Reading arrangements in which a key has at most one row: the newest batch that knows the key has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.state.arrangement import Arrangement, probe_batch
+from penstock.state.batch import Batch, concat_batches
+from penstock.zset.column import Column
+
+
+def newest_rows(
+    arrangement: Arrangement, hashes: np.ndarray, keys: Sequence[Column]
+) -> tuple[np.ndarray, Batch | None]:
+    """The rows that stand under these (different) keys: which keys have one, and the rows in that order.
+
+    From the newest batch to the oldest: one that has a +1 row for a key has its row, and one that has
+    only a -1 row says that it is gone. Either way older batches need not be asked.
+    """
+    waiting = np.arange(len(hashes))
+    owners: list[np.ndarray] = []
+    rows: list[Batch] = []
+    for batch in reversed(arrangement.batches):
+        if not len(waiting):
+            break
+        whole = len(waiting) == len(hashes)
+        wanted = hashes if whole else hashes[waiting]
+        found = probe_batch(arrangement.layout, batch, wanted, keys if whole else [k.take(waiting) for k in keys])
+        if found is None:
+            continue
+        mine, theirs = found
+        present = batch.weights[theirs] > 0
+        if present.any():
+            owners.append(waiting[mine[present]])
+            rows.append(batch.take(theirs[present]))
+        settled = np.zeros(len(waiting), np.bool_)
+        settled[mine] = True
+        waiting = waiting[~settled]
+    if not rows:
+        return np.zeros(0, np.int64), None
+    return np.concatenate(owners), concat_batches(rows)
