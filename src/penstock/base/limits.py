@@ -40,3 +40,6 @@ ERROR_VALUE_LENGTH_MAX = 60
 
 # An UPDATE or DELETE that names at most this many keys looks them up; one with more scans.
 POINT_KEYS_MAX = 10_000
+
+# Rows of a table that are looked at to estimate how many different values its columns have.
+SAMPLE_ROWS_MAX = 50_000

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from penstock.base.errors import NotMaintainable
 from penstock.circuit.build_join import plan_paths
 from penstock.circuit.circuit import Circuit, CircuitNode
+from penstock.circuit.estimate import Estimator
 from penstock.circuit.operator import Operator
 from penstock.circuit.operators.aggregate import EXTREMES, Aggregate, AggregateInput
 from penstock.circuit.operators.arrange import Arrange
@@ -70,14 +71,16 @@ class Source:
     node: int
     types: tuple[SqlType, ...]
     names: tuple[str, ...]
-    rows: int
 
 
 class Builder:
     """Builds one view."""
 
-    def __init__(self, circuit: Circuit, registry: Registry, sources: Callable[[str], Source]) -> None:
+    def __init__(
+        self, circuit: Circuit, registry: Registry, sources: Callable[[str], Source], estimator: Estimator
+    ) -> None:
         self._circuit = circuit
+        self._estimator = estimator
         self._sources = sources
         self.registry = registry.copy()
         self.new: dict[int, CircuitNode] = {}
@@ -239,8 +242,7 @@ class Builder:
         (self.new if id in self.new else self.widened)[id] = node
 
     def _multi_join(self, plan: p.MultiJoin) -> int:
-        rows = [self.estimate(part) for part in plan.parts]
-        paths = plan_paths(plan, rows)
+        paths = plan_paths(plan, self._estimator)
         ends = []
         for path in paths:
             part = plan.parts[path.start]
@@ -287,14 +289,6 @@ class Builder:
             return self._of(plan, Map(exprs, [names[h] for h in have]), [current], [], "columns in order")
 
         return self._shared(("select", current, tuple(positions)), make)
-
-    def estimate(self, plan: p.Node) -> int:
-        """About how many rows a plan has: only to choose between orders of a join."""
-        if isinstance(plan, p.Scan):
-            return self._sources(plan.table).rows
-        if isinstance(plan, p.Filter):
-            return self.estimate(plan.input) // 4 + 1
-        return max([1, *(self.estimate(x) for x in plan.inputs)])
 
     def _join(self, plan: p.Join) -> int:
         if plan.kind == "inner":

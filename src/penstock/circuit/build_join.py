@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from penstock.circuit.estimate import Estimator
 from penstock.plan.expr import Expr, columns_of
 from penstock.plan.nodes import MultiJoin
 
@@ -28,7 +29,7 @@ class Path:
     steps: tuple[PathStep, ...]
 
 
-def plan_paths(join: MultiJoin, rows: Sequence[int]) -> list[Path]:
+def plan_paths(join: MultiJoin, estimator: Estimator) -> list[Path]:
     """One path for each part.
 
     A path sees the epoch's new rows of the parts before it in a fixed ranking, and the old rows of those
@@ -40,19 +41,20 @@ def plan_paths(join: MultiJoin, rows: Sequence[int]) -> list[Path]:
     for part in join.parts:
         offsets.append(total)
         total += len(part.schema.types)
+    rows = [estimator.rows(part) for part in join.parts]
     ranking = sorted(range(len(join.parts)), key=lambda i: (rows[i], i))
     rank = {part: i for i, part in enumerate(ranking)}
-    return [_path(join, start, tuple(offsets), rank, rows) for start in range(len(join.parts))]
+    return [_path(join, start, tuple(offsets), rank, estimator) for start in range(len(join.parts))]
 
 
 def _path(
-    join: MultiJoin, start: int, offsets: tuple[int, ...], rank: dict[int, int], rows: Sequence[int]
+    join: MultiJoin, start: int, offsets: tuple[int, ...], rank: dict[int, int], estimator: Estimator
 ) -> Path:
     part_of = [i for i, part in enumerate(join.parts) for _ in part.schema.types]
     bound = {start}
     order: list[int] = []
     while len(bound) < len(join.parts):
-        chosen = _next_part(join, bound, part_of, rows)
+        chosen = _next_part(join, bound, part_of, offsets, estimator)
         order.append(chosen)
         bound.add(chosen)
     steps: list[PathStep] = []
@@ -76,16 +78,17 @@ def _path(
     return Path(start, offsets, tuple(steps))
 
 
-def _next_part(join: MultiJoin, bound: set[int], part_of: Sequence[int], rows: Sequence[int]) -> int:
-    """The part to look up next: connected by the most equalities, then the smallest."""
-    links = dict.fromkeys((i for i in range(len(join.parts)) if i not in bound), 0)
-    for a, b, _ in join.equalities:
-        pa, pb = part_of[a], part_of[b]
-        if pa in bound and pb in links:
-            links[pb] += 1
-        if pb in bound and pa in links:
-            links[pa] += 1
-    return min(links, key=lambda i: (links[i] == 0, -links[i], rows[i], i))
+def _next_part(
+    join: MultiJoin, bound: set[int], part_of: Sequence[int], offsets: Sequence[int], estimator: Estimator
+) -> int:
+    """The part to look up next: the one that is expected to multiply the rows least."""
+
+    def cost(part: int) -> tuple[float, float, int]:
+        columns = [k for k, _, _ in _keys(join, bound, part, part_of, offsets)]
+        plan = join.parts[part]
+        return estimator.matches(plan, columns), estimator.rows(plan), part
+
+    return min((i for i in range(len(join.parts)) if i not in bound), key=cost)
 
 
 def _keys(

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from penstock.base.errors import DuplicateObject, UndefinedTable
+from penstock.base.limits import SAMPLE_ROWS_MAX
 from penstock.evaluate.compile import Eval
 from penstock.plan.nodes import Node
 from penstock.sql.tokens import fold
 from penstock.state.arrangement import Arrangement
 from penstock.state.contents import Contents
+from penstock.state.grouping import group_rows
 from penstock.zset.types import Schema
 from penstock.zset.zset import ZSet, empty_zset
 
@@ -149,6 +151,27 @@ class Catalog:
 
         visit(fold(name))
         return found
+
+
+def estimated_distinct(relation: Table | MaterializedView, columns: Sequence[int]) -> float:
+    """About how many different values these columns have, from a sample of the largest batch: batches are
+    sorted by hash, so their first rows are a random sample."""
+    if isinstance(relation, Table) and relation.keyed is not None:
+        batches = relation.keyed.batches
+    else:
+        bag = relation.contents if isinstance(relation, MaterializedView) else relation.bag
+        assert bag is not None
+        batches = bag.arranged().batches
+    if not batches:
+        return 1.0
+    rows = sum(len(b) for b in batches)
+    sample = max(batches, key=len).slice(0, SAMPLE_ROWS_MAX)
+    groups = group_rows([sample.columns[c] for c in columns], len(sample))
+    sizes = np.diff(np.append(groups.starts, len(sample)))
+    once = int((sizes == 1).sum())
+    # Values seen once stand for many unseen ones: the guaranteed-error estimator of Charikar et al.
+    scale = (rows / len(sample)) ** 0.5
+    return len(sizes) + max(0.0, scale - 1) * once
 
 
 def expand(rows: ZSet, columns: Sequence[int] | None = None) -> ZSet:

@@ -12,6 +12,7 @@ from typing import Any
 from penstock.base.errors import BindError, DependentObjects, NotMaintainable, PenstockError, WrongObjectType
 from penstock.circuit.build import ArrangementKey, Builder, Registry, Source
 from penstock.circuit.circuit import Circuit, CircuitNode
+from penstock.circuit.estimate import Estimator
 from penstock.circuit.operator import Delta
 from penstock.circuit.operators.arrange import Arrange
 from penstock.engine.catalog import (
@@ -21,6 +22,7 @@ from penstock.engine.catalog import (
     Table,
     View,
     VolatileDefault,
+    estimated_distinct,
 )
 from penstock.engine.read import Reader
 from penstock.evaluate.compile import compile_expr
@@ -119,7 +121,7 @@ class Core:
     def source(self, name: str) -> Source:
         found = self.catalog.get(name)
         assert isinstance(found, (Table, MaterializedView))
-        return Source(found.node, found.schema.types, found.schema.names, found.row_count())
+        return Source(found.node, found.schema.types, found.schema.names)
 
     # -- tables ----------------------------------------------------------------------------
 
@@ -216,7 +218,8 @@ class Core:
         plan = self.binder.plan(sql)
         schema = _view_schema(name, plan.schema, columns)
         depends = frozenset(fold(n) for n in self.binder.references(sql))
-        builder = Builder(self.circuit, self._registry if self._share else Registry(), self.source)
+        registry = self._registry if self._share else Registry()
+        builder = Builder(self.circuit, registry, self.source, self._estimator())
         root = builder.build(plan)
         try:
             epoch = self._fill(builder, root)
@@ -233,6 +236,25 @@ class Core:
         view.version = 1
         self.catalog.add(view)
         return view
+
+    def _estimator(self) -> Estimator:
+        def relation(name: str) -> Table | MaterializedView:
+            found = self.catalog.get(name)
+            assert isinstance(found, (Table, MaterializedView))
+            return found
+
+        def key(name: str) -> tuple[int, ...]:
+            found = relation(name)
+            return found.key if isinstance(found, Table) else ()
+
+        samples: dict[tuple[str, tuple[int, ...]], float] = {}
+
+        def distinct(name: str, columns: tuple[int, ...]) -> float:
+            if (name, columns) not in samples:
+                samples[name, columns] = estimated_distinct(relation(name), columns)
+            return samples[name, columns]
+
+        return Estimator(lambda name: relation(name).row_count(), key, distinct)
 
     def _fill(self, builder: Builder, root: int) -> Epoch:
         nodes = {**self.circuit.nodes, **builder.new, **builder.widened}
