@@ -76,9 +76,9 @@ class Arrangement:
         """Everything as one merged batch, equal rows added up; None if there is nothing."""
         if not self.batches:
             return None
-        if len(self.batches) == 1:
-            return self.batches[0]
-        return merge(self.layout, self.batches)
+        if len(self.batches) > 1 or (self.batches[0].weights < 0).any():
+            return merge(self.layout, self.batches)
+        return self.batches[0]
 
     # -- writing ---------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ class Arrangement:
         if batches and len(batches[-1]) + len(batch) <= SMALL_BATCH_ROWS_MAX and not self._is_merging(batches[-1]):
             merged = insert_row(self.layout, batches[-1], batch) if len(batch) == 1 else None
             if merged is None:
-                merged = merge(self.layout, (batches[-1], batch))
+                merged = merge(self.layout, (batches[-1], batch), cancel=False)
             if len(merged):
                 batches[-1] = merged
             else:
@@ -130,7 +130,8 @@ class Arrangement:
             if len(newer) * 2 < len(older) or self._is_merging(older) or self._is_merging(newer):
                 continue
             if len(newer) + len(older) <= MERGE_ROWS_MIN:
-                merged = merge(self.layout, (older, newer))
+                # Small merges only sort. What cancels is found once, by the large ones, and not at every size.
+                merged = merge(self.layout, (older, newer), cancel=False)
                 batches[i - 1 : i + 1] = [merged] if len(merged) else []
                 return True
             self._merging.append(Merging(self.layout, older, newer))

@@ -87,8 +87,13 @@ def empty_batch(layout: Layout, measures: Sequence[Measure]) -> Batch:
     return Batch(np.zeros(0, np.uint64), tuple(empty(t) for t in layout.types), none)
 
 
-def build(layout: Layout, columns: tuple[Column, ...], measures: tuple[Measure, ...]) -> Batch:
-    """Rows in any order as a batch of the layout, equal rows merged where that can matter."""
+def build(
+    layout: Layout, columns: tuple[Column, ...], measures: tuple[Measure, ...], cancel: bool = True
+) -> Batch:
+    """Rows in any order as a batch of the layout, equal rows merged where that can matter.
+
+    Without `cancel`, rows that take each other away may both stay, for a later merge to find: right for
+    readers that add weights up anyway, and cheaper."""
     count = len(measures[0])
     hashes = hash_columns([columns[k] for k in layout.key], count)
     batch = Batch(hashes, columns, measures)
@@ -97,14 +102,14 @@ def build(layout: Layout, columns: tuple[Column, ...], measures: tuple[Measure, 
             removed = measures[0] < 0  # type: ignore[operator]
             if removed.any():
                 early = np.concatenate((np.flatnonzero(removed), np.flatnonzero(~removed)))
-                return _consolidated(layout, batch.take(early[sort_order(hashes[early])]))
+                return _consolidated(layout, batch.take(early[sort_order(hashes[early])]), cancel)
         batch = _sorted(layout, batch)
-    return _consolidated(layout, batch)
+    return _consolidated(layout, batch, cancel)
 
 
-def merge(layout: Layout, batches: Sequence[Batch]) -> Batch:
+def merge(layout: Layout, batches: Sequence[Batch], cancel: bool = True) -> Batch:
     """Batches of one layout as one, by the law: equal rows add up, zeros vanish."""
-    return _consolidated(layout, _sorted(layout, concat_batches(batches)))
+    return _consolidated(layout, _sorted(layout, concat_batches(batches)), cancel)
 
 
 def insert_row(layout: Layout, batch: Batch, row: Batch) -> Batch | None:
@@ -171,7 +176,7 @@ def _sorted(layout: Layout, batch: Batch) -> Batch:
     return batch.take(sort_order(hashes))
 
 
-def _consolidated(layout: Layout, batch: Batch) -> Batch:
+def _consolidated(layout: Layout, batch: Batch, cancel: bool) -> Batch:
     """A sorted batch with equal rows merged (for rows: only where a negative weight may cancel)."""
     hashes = batch.hashes
     if layout.unique:
@@ -187,8 +192,9 @@ def _consolidated(layout: Layout, batch: Batch) -> Batch:
         return batch
     if layout.one_row:
         return _last_of_each_key(layout, batch)
-    weights = batch.weights
-    negative = weights <= 0  # zero weights go too
+    if not cancel:
+        return batch
+    negative = batch.weights <= 0  # zero weights go too
     if not negative.any():
         return batch
     return _cancel(layout, batch, negative)

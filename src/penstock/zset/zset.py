@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.zset.column import Column, concat, empty
+from penstock.zset.column import Column, concat, empty, equal_rows
 from penstock.zset.types import SqlType
 
 
@@ -50,6 +50,28 @@ def union(zsets: Sequence[ZSet]) -> ZSet:
         return zsets[0]
     columns = tuple(concat(parts) for parts in zip(*(z.columns for z in zsets), strict=True))
     return ZSet(columns, np.concatenate([z.weights for z in zsets]))
+
+
+def without_pairs(rows: ZSet) -> ZSet:
+    """Without neighbours that cancel: what an UPDATE leaves of the columns that it did not change.
+
+    An update comes as the old row and, next to it, the new one. Seen through the columns that a view
+    uses the two are often the same, and then the view has nothing to do.
+    """
+    weights = rows.weights
+    if len(weights) < 2:
+        return rows
+    first = np.flatnonzero((weights[:-1] == -1) & (weights[1:] == 1))
+    for column in rows.columns:
+        if not len(first):
+            return rows
+        first = first[equal_rows(column.take(first), column.take(first + 1))]
+    if not len(first):
+        return rows
+    keep = np.ones(len(weights), np.bool_)
+    keep[first] = False
+    keep[first + 1] = False
+    return rows.filter(keep)
 
 
 def empty_zset(types: Sequence[SqlType]) -> ZSet:

@@ -16,7 +16,7 @@ from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Layout, build
 from penstock.state.laws import WEIGHT_SUM
 from penstock.zset.types import SqlType
-from penstock.zset.zset import ZSet
+from penstock.zset.zset import ZSet, without_pairs
 
 
 class Arrange:
@@ -40,11 +40,13 @@ class Arrange:
         delta = deltas[0]
         assert isinstance(delta, ZSet)
         if self._columns is not None:
-            delta = delta.select(self._columns)
+            delta = without_pairs(delta.select(self._columns))
+            if not len(delta):
+                return None, (None,)
         delta = without_nulls(delta, self.not_null)
         if not len(delta):
             return None, (None,)
-        batch = build(self.layouts[0], delta.columns, (delta.weights,))
+        batch = build(self.layouts[0], delta.columns, (delta.weights,), cancel=False)
         return batch, (batch,)
 
     def seed(self) -> ZSet | None:

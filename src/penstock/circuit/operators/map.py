@@ -11,7 +11,7 @@ from penstock.circuit.operator import Delta, Result, Stateless
 from penstock.evaluate.compile import compile_expr
 from penstock.plan.expr import Col, Expr
 from penstock.state.arrangement import Arrangement
-from penstock.zset.zset import ZSet
+from penstock.zset.zset import ZSet, without_pairs
 
 
 class Map(Stateless):
@@ -26,6 +26,6 @@ class Map(Stateless):
         delta = deltas[0]
         assert isinstance(delta, ZSet)
         if self._compute is None:
-            return delta.select(self._positions or ()), ()
+            return without_pairs(delta.select(self._positions or ())), ()
         columns, count = delta.columns, len(delta)
         return ZSet(tuple([f(columns, count) for f in self._compute]), delta.weights), ()

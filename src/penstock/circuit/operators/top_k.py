@@ -41,7 +41,7 @@ class TopK:
         self._limit = limit
         self._offset = offset
         self._size = offset if limit is None else offset + limit
-        self.layouts = (Layout(tuple(types), (), self._order), Layout(tuple(types), ()))
+        self.layouts = (Layout(tuple(types), (), self._order), Layout(tuple(types), (), self._order))
         self.routes = ((),)
 
     def step(self, deltas: Sequence[Delta], state: Sequence[Arrangement]) -> Result:
@@ -50,6 +50,8 @@ class TopK:
         batch = build(self.layouts[0], delta.columns, (delta.weights,))
         if not len(batch):
             return None, (None, None)
+        if self._is_beyond(batch, state[1]):
+            return (delta if self._limit is None else None), (batch, None)
         old = self._old_prefix(state[1])
         new = self._new_prefix(old, batch, state[0])
         change = _difference(self.layouts[1], new, old)
@@ -60,6 +62,14 @@ class TopK:
             return out, (batch, change)
         emitted = _difference(self.layouts[1], self._window(new), self._window(old))
         return (emitted.zset() if emitted is not None else None), (batch, change)
+
+    def _is_beyond(self, batch: Batch, prefix: Arrangement) -> bool:
+        """The prefix is full, and every row of the delta comes after it: nothing changes in it."""
+        rows = prefix.contents()
+        if rows is None or int(rows.weights.sum()) < self._size:
+            return False
+        end = sort_key(rows.columns, self._order)(len(rows) - 1)
+        return sort_key(batch.columns, self._order)(0) > end
 
     def _old_prefix(self, prefix: Arrangement) -> list[Entry]:
         rows = prefix.contents()
