@@ -34,6 +34,7 @@ class Layout:
     key: tuple[int, ...]
     order: tuple[OrderKey, ...] = ()  # rows of one hash are sorted by these
     unique: bool = False  # rows are always merged with their equals, and looked up as whole rows
+    eager: bool = False  # small merges look for rows that cancel, too: for state that stays small
     one_row: bool = False  # a key has at most one row: in time order, each -1 undoes the +1 before it
 
     @cached_property
@@ -192,7 +193,7 @@ def _consolidated(layout: Layout, batch: Batch, cancel: bool) -> Batch:
         return batch
     if layout.one_row:
         return _last_of_each_key(layout, batch)
-    if not cancel:
+    if not cancel and not layout.eager:
         return batch
     negative = batch.weights <= 0  # zero weights go too
     if not negative.any():

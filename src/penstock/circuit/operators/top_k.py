@@ -1,32 +1,46 @@
 """top_k: ORDER BY ... LIMIT k OFFSET n: the rows at positions n to n + k of an order.
 
-    prefix(new) = the first n + k rows of (old prefix, delta, and old rows from the prefix's end on)
+    prefix(new) = the first n + k rows of: the old prefix and the delta up to the old prefix's end,
+                  then the old rows and the delta from there on
     d = rows n to n + k of the new prefix - those of the old one
 
-Rows before the end of the prefix are the prefix itself, so the walk through the state starts at its
-end: a change costs the prefix and the rows that refill it. Ties are broken by the whole row.
-State: the rows in order, and the prefix, as bags whose weights add.
+What comes before the end of the old prefix is the prefix itself, so the walk through the state
+starts at its end: a change costs the prefix and the rows that refill it. Ties are broken by the
+whole row. State: the rows in order, and the prefix, as bags whose weights add.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from penstock.circuit.operator import Delta, Result
-from penstock.kernels.order import OrderKey
+from penstock.kernels.order import OrderKey, lexsort, order_code
 from penstock.state.arrangement import Arrangement
-from penstock.state.batch import Batch, Layout, build
+from penstock.state.batch import Batch, Layout, build, concat_batches
 from penstock.state.laws import WEIGHT_SUM
 from penstock.state.walk import SortKey, sort_key, walk
+from penstock.zset.column import Column, concat
 from penstock.zset.types import SqlType
 from penstock.zset.zset import ZSet, union
 
 _HASH = np.uint64(0)  # there is one partition: the key is empty
 
 Entry = tuple[SortKey, Batch, int, int]  # sort key, batch, row, weight
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Different rows in order: how often each is in the old prefix, and how often it is there now."""
+
+    columns: tuple[Column, ...]
+    old: np.ndarray
+    now: np.ndarray
+
+    def take(self, index: np.ndarray) -> Ranked:
+        return Ranked(tuple(c.take(index) for c in self.columns), self.old[index], self.now[index])
 
 
 class TopK:
@@ -41,74 +55,84 @@ class TopK:
         self._limit = limit
         self._offset = offset
         self._size = offset if limit is None else offset + limit
-        self.layouts = (Layout(tuple(types), (), self._order), Layout(tuple(types), (), self._order))
+        rows = Layout(tuple(types), (), self._order)
+        prefix = Layout(tuple(types), (), self._order, eager=True)
+        self.layouts = (rows, prefix)
         self.routes = ((),)
 
     def step(self, deltas: Sequence[Delta], state: Sequence[Arrangement]) -> Result:
         delta = deltas[0]
         assert isinstance(delta, ZSet)
-        batch = build(self.layouts[0], delta.columns, (delta.weights,))
-        if not len(batch):
-            return None, (None, None)
-        if self._is_beyond(batch, state[1]):
-            return (delta if self._limit is None else None), (batch, None)
-        old = self._old_prefix(state[1])
-        new = self._new_prefix(old, batch, state[0])
-        change = _difference(self.layouts[1], new, old)
+        batch = build(self.layouts[0], delta.columns, (delta.weights,), cancel=False)
+        ranked = self._rank(batch, state)
+        new = _first(ranked.now, self._size)
+        change = _changes(ranked.columns, new - ranked.old)
+        prefix = None if change is None else build(self.layouts[1], change.columns, (change.weights,))
         if self._limit is None:  # everything but the prefix
-            out = ZSet(delta.columns, delta.weights)
-            if change is not None:
-                out = union([out, change.zset().negate()])
-            return out, (batch, change)
-        emitted = _difference(self.layouts[1], self._window(new), self._window(old))
-        return (emitted.zset() if emitted is not None else None), (batch, change)
+            out: ZSet | None = delta if change is None else union([delta, change.negate()])
+        else:
+            out = _changes(ranked.columns, self._window(new) - self._window(ranked.old))
+        return out, (batch, prefix)
 
-    def _is_beyond(self, batch: Batch, prefix: Arrangement) -> bool:
-        """The prefix is full, and every row of the delta comes after it: nothing changes in it."""
-        rows = prefix.contents()
-        if rows is None or int(rows.weights.sum()) < self._size:
-            return False
-        end = sort_key(rows.columns, self._order)(len(rows) - 1)
-        return sort_key(batch.columns, self._order)(0) > end
+    def _window(self, prefix: np.ndarray) -> np.ndarray:
+        """The part of a prefix after the offset."""
+        return prefix - _first(prefix, self._offset)
 
-    def _old_prefix(self, prefix: Arrangement) -> list[Entry]:
-        rows = prefix.contents()
-        if rows is None:
-            return []
-        key = sort_key(rows.columns, self._order)
-        entries = [(key(i), rows, i, int(rows.weights[i])) for i in range(len(rows))]
-        return sorted(entries, key=_sort_key_of)
+    def _rank(self, batch: Batch, state: Sequence[Arrangement]) -> Ranked:
+        """The rows of the old prefix and those that may be in the new one."""
+        rows, prefix = state
+        old = concat_batches(prefix.batches) if prefix.batches else batch.slice(0, 0)
+        columns = tuple([concat((a, b)) for a, b in zip(old.columns, batch.columns, strict=True)])
+        before = np.concatenate((old.weights, np.zeros(len(batch), np.int64)))
+        ranked = self._added_up(columns, before, np.concatenate((old.weights, batch.weights)))
+        if int(ranked.old.sum()) < self._size:
+            return ranked  # the prefix has everything there is
+        if not self._size:
+            return ranked.take(np.zeros(0, np.int64))
+        # From the end of the old prefix on, the state knows how often a row is there.
+        end = int(np.flatnonzero(ranked.old)[-1])
+        kept = ranked.take(np.arange(end + 1))
+        kept.now[end] = 0
+        missing = self._size - int(np.maximum(kept.now, 0).sum())
+        start = sort_key(kept.columns, self._order)(end)
+        refill = self._refill([*rows.batches, batch], start, missing)
+        if refill is None:
+            return kept
+        together = tuple([concat((a, b)) for a, b in zip(kept.columns, refill.columns, strict=True)])
+        none = np.zeros(len(refill), np.int64)
+        return self._added_up(
+            together, np.concatenate((kept.old, none)), np.concatenate((kept.now, refill.weights))
+        )
 
-    def _new_prefix(self, old: list[Entry], batch: Batch, rows: Arrangement) -> list[Entry]:
-        runs: list[Iterable[Entry]] = [walk(rows.layout, [batch], _HASH, (), None)]
-        if sum(e[3] for e in old) < self._size:
-            runs.append(old)  # the prefix has everything there is
-        elif old:
-            end = old[-1][0]
-            runs.append([e for e in old if e[0] < end])
-            runs.append(walk(rows.layout, rows.batches, _HASH, (), end))
-        return list(self._first(heapq.merge(*runs, key=_sort_key_of)))
+    def _added_up(self, columns: tuple[Column, ...], old: np.ndarray, now: np.ndarray) -> Ranked:
+        """Rows in order, equal ones as one. All columns are in the order, so equal codes are equal rows."""
+        count = len(old)
+        codes = [c for k in self._order for c in order_code(columns[k.column], k.descending, k.nulls_first)]
+        order = lexsort(codes) if codes else np.arange(count)
+        change = np.zeros(count, np.bool_)
+        change[:1] = True
+        for code in codes:
+            ordered = code[order]
+            change[1:] |= ordered[1:] != ordered[:-1]
+        starts = np.flatnonzero(change)
+        if not len(starts):
+            return Ranked(columns, old, now)
+        first = order[starts]
+        old, now = np.add.reduceat(old[order], starts), np.add.reduceat(now[order], starts)
+        return Ranked(tuple([c.take(first) for c in columns]), old, now)
 
-    def _first(self, entries: Iterable[Entry]) -> Iterator[Entry]:
-        """The first rows whose weights add up to the size of the prefix."""
-        left = self._size
-        for key, batch, row, weight in _added_up(entries):
-            if left <= 0:
-                return
-            taken = min(weight, left)
-            left -= taken
-            yield key, batch, row, taken
-
-    def _window(self, prefix: list[Entry]) -> list[Entry]:
-        """The part of the prefix after the offset."""
-        skip = self._offset
-        window = []
-        for key, batch, row, weight in prefix:
-            kept = weight - min(weight, skip)
-            skip -= weight - kept
-            if kept:
-                window.append((key, batch, row, kept))
-        return window
+    def _refill(self, batches: Sequence[Batch], start: SortKey, missing: int) -> ZSet | None:
+        """The first rows from `start` on, until their weights make up for what is missing."""
+        found: dict[int, tuple[Batch, list[int], list[int]]] = {}
+        for _, batch, row, weight in _alive(walk(self.layouts[0], batches, _HASH, (), start)):
+            if missing <= 0:
+                break
+            missing -= weight
+            _, rows, weights = found.setdefault(id(batch), (batch, [], []))
+            rows.append(row)
+            weights.append(weight)
+        parts = [ZSet(b.take(np.array(r)).columns, np.array(w, np.int64)) for b, r, w in found.values()]
+        return union(parts) if parts else None
 
     def seed(self) -> ZSet | None:
         return None
@@ -117,12 +141,24 @@ class TopK:
         return f"{WEIGHT_SUM.title}; partition_recomputation"
 
 
-def _sort_key_of(entry: Entry) -> SortKey:
-    return entry[0]
+def _first(weights: np.ndarray, size: int) -> np.ndarray:
+    """How much of each row belongs to the first `size` rows.
+
+    >>> _first(np.array([2, 0, 3, 1]), 4).tolist()
+    [2, 0, 2, 0]
+    """
+    weights = np.maximum(weights, 0)
+    before = np.cumsum(weights) - weights
+    return np.clip(size - before, 0, weights)
 
 
-def _added_up(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Equal rows as one, those with a positive weight."""
+def _changes(columns: tuple[Column, ...], weights: np.ndarray) -> ZSet | None:
+    changed = np.flatnonzero(weights)
+    return ZSet(columns, weights).take(changed) if len(changed) else None
+
+
+def _alive(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Equal rows as one, those whose weights add up to more than zero."""
     current: Entry | None = None
     for entry in entries:
         if current is not None and entry[0] == current[0]:
@@ -133,24 +169,3 @@ def _added_up(entries: Iterable[Entry]) -> Iterator[Entry]:
         current = entry
     if current is not None and current[3] > 0:
         yield current
-
-
-def _difference(layout: Layout, new: list[Entry], old: list[Entry]) -> Batch | None:
-    """new - old as a batch; None if they are the same."""
-    parts = [*_rows(new, 1), *_rows(old, -1)]
-    if not parts:
-        return None
-    change = union(parts)
-    batch = build(layout, change.columns, (change.weights,))
-    return batch if len(batch) else None
-
-
-def _rows(entries: list[Entry], sign: int) -> list[ZSet]:
-    by_batch: dict[int, tuple[Batch, list[int], list[int]]] = {}
-    for _, batch, row, weight in entries:
-        _, rows, weights = by_batch.setdefault(id(batch), (batch, [], []))
-        rows.append(row)
-        weights.append(sign * weight)
-    return [
-        ZSet(batch.zset().take(np.array(rows)).columns, np.array(weights)) for batch, rows, weights in by_batch.values()
-    ]
