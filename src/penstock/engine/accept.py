@@ -124,15 +124,20 @@ def _check_removed(
     table: Table, delta: ZSet, removed: np.ndarray, member: np.ndarray, owners: np.ndarray, stored: Batch | None
 ) -> None:
     """Each row that goes must be the one that stands under its key."""
-    place = np.full(int(member.max()) + 1, -1)
-    place[owners] = np.arange(len(owners))
-    at = place[member[removed]]
-    there = at >= 0
-    if stored is not None and there.any():
+    # Equal rows have been added up, so a key has one row that goes, or several that cannot all be there.
+    goes = np.full(int(member.max()) + 1, -1)
+    goes[member[removed]] = removed
+    there = np.zeros(len(delta), np.bool_)
+    if stored is not None:
+        asked = goes[owners]
+        rows = np.flatnonzero(asked >= 0)
+        same = np.ones(len(rows), np.bool_)
         for mine, theirs in zip(delta.columns, stored.columns, strict=True):
-            there[there] = equal_rows(mine.take(removed[there]), theirs.take(at[there]))
+            theirs = theirs if len(rows) == len(owners) else theirs.take(rows)
+            same &= equal_rows(mine.take(asked[rows]), theirs)
+        there[asked[rows[same]]] = True
     often = delta.weights[removed] < -1
-    missing = removed[~there | often]
+    missing = removed[~there[removed] | often]
     if len(missing):
         raise missing_row(table, delta, missing)
 

@@ -155,13 +155,24 @@ def probe_batch(
     layout: Layout, batch: Batch, hashes: np.ndarray, keys: Sequence[Column]
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Pairs (row of the probe, row of the batch) with equal keys: by hash, then by the values."""
+    found = batch.hashes
+    if not len(found):
+        return None
     if len(hashes) == 1:
         return _probe_one(layout, batch, hashes[0], keys)
-    low = batch.hashes.searchsorted(hashes, "left")
-    high = batch.hashes.searchsorted(hashes, "right")
-    mine, theirs = expand(low, high)
+    low = found.searchsorted(hashes, "left")
+    there = low < len(found)
+    if not there.all():
+        low = np.minimum(low, len(found) - 1)
+    there &= found[low] == hashes
+    mine = np.flatnonzero(there)
     if not len(mine):
         return None
+    theirs = low[mine]
+    after = theirs + 1
+    if (found[np.minimum(after, len(found) - 1)] == hashes[mine])[after < len(found)].any():
+        owner, theirs = expand(theirs, found.searchsorted(hashes[mine], "right"))
+        mine = mine[owner]
     same = None
     for column, position in zip(keys, layout.compared, strict=True):
         equal = equal_rows(column.take(mine), batch.columns[position].take(theirs))
