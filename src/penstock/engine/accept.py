@@ -16,9 +16,12 @@ from penstock.base.errors import (
 from penstock.base.limits import ERROR_ROWS_MAX, ERROR_VALUE_LENGTH_MAX
 from penstock.engine.catalog import Table
 from penstock.engine.consolidate import consolidated
+from penstock.kernels.hashing import hash_columns
+from penstock.kernels.order import sort_order
+from penstock.kernels.ranges import run_starts
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch, Layout, build
-from penstock.state.grouping import group_rows
+from penstock.state.grouping import exact_groups, group_rows
 from penstock.state.newest import newest_rows
 from penstock.zset.column import equal_rows
 from penstock.zset.zset import ZSet, union
@@ -73,73 +76,68 @@ def _accept_bag(table: Table, delta: ZSet) -> ZSet:
 def _accept_keyed(table: Table, delta: ZSet) -> tuple[ZSet, Batch]:
     """A table with a key: after the epoch each key has one row at most, and what goes was there."""
     assert table.keyed is not None
-    if len(delta) > 1:
-        delta = _net(table, delta)
-    weights = delta.weights
-    keys = [delta.columns[k] for k in table.key]
-    groups = group_rows(keys, len(delta))
-    member = groups.member_of(len(delta))
-    asked = keys if len(delta) <= 1 else [k.take(groups.first_rows()) for k in keys]
-    owners, stored = newest_rows(table.keyed, groups.hashes, asked)
-    removed = np.flatnonzero(weights < 0)
-    if len(removed):
-        _check_removed(table, delta, removed, member, owners, stored)
-    balance = np.zeros(len(groups.hashes), np.int64)
-    balance[owners] = 1
-    np.add.at(balance, member, weights)
+    batch, starts = _by_key(table, delta)
+    tidy = _is_tidy(batch, starts)
+    owners, missing = _look_up(table, batch, starts) if tidy else (starts, starts)
+    if not tidy or len(missing):
+        # Rows may have come and gone again within the delta: only what is left of them counts.
+        batch, starts = _by_key(table, consolidated(delta, table.schema.types))
+        owners, missing = _look_up(table, batch, starts)
+    if len(missing):
+        raise missing_row(table, batch.zset(), missing)
+    balance = np.add.reduceat(batch.weights, starts) if len(starts) else np.zeros(0, np.int64)
+    balance[owners] += 1
     over = np.flatnonzero(balance > 1)
     if len(over):
-        rows = np.flatnonzero((member == over[0]) & (weights > 0))
-        raise _duplicate(table, delta, int(rows[0]))
-    batch = build(table.keyed.layout, delta.columns, (weights,))
+        first = int(starts[over[0]])
+        raise _duplicate(table, batch.zset(), first + int(batch.weights[first] < 0))
     return batch.zset(), batch
 
 
-def _net(table: Table, delta: ZSet) -> ZSet:
-    """The delta with equal rows added up, where a key stands in it more than once in the same direction
-    (or comes before it goes): what is left has at most one row going and one coming for a key."""
-    keys = [delta.columns[k] for k in table.key]
-    groups = group_rows(keys, len(delta))
-    if len(groups.starts) == len(delta) and (np.abs(delta.weights) == 1).all():
-        return delta
-    order = np.arange(len(delta)) if groups.order is None else groups.order
-    weights = delta.weights[order]
-    sizes = np.diff(np.append(groups.starts, len(delta)))
-    pairs = groups.starts[sizes == 2]
-    tidy = (sizes <= 2).all() and (np.abs(weights) == 1).all()
-    if tidy and (weights[pairs] + weights[pairs + 1] == 0).all():
-        going = order[np.where(weights[pairs] < 0, pairs, pairs + 1)]
-        coming = order[np.where(weights[pairs] < 0, pairs + 1, pairs)]
-        same = np.ones(len(pairs), np.bool_)
-        for column in delta.columns:
-            if not same.any():
-                break
-            same &= equal_rows(column.take(going), column.take(coming))
-        if not same.any():
-            return delta
-    return consolidated(delta, table.schema.types)
+def _by_key(table: Table, rows: ZSet) -> tuple[Batch, np.ndarray]:
+    """Rows sorted by key, for each key those that go before those that come; and where each key begins."""
+    count, weights = len(rows), rows.weights
+    hashes = hash_columns([rows.columns[k] for k in table.key], count)
+    if count <= 1:
+        return Batch(hashes, rows.columns, (weights,)), np.zeros(count, np.int64)
+    early = np.argsort(weights > 0, kind="stable")
+    batch = Batch(hashes, rows.columns, (weights,)).take(early[sort_order(hashes[early])])
+    starts = run_starts(batch.hashes)
+    if len(starts) < count:
+        keys = [batch.columns[k] for k in table.key]
+        first = np.repeat(starts, np.diff(np.append(starts, count)))
+        if not all(equal_rows(k.take(first), k).all() for k in keys):
+            exact, starts = exact_groups(batch.hashes, keys)
+            batch = batch.take(exact)
+    return batch, starts
 
 
-def _check_removed(
-    table: Table, delta: ZSet, removed: np.ndarray, member: np.ndarray, owners: np.ndarray, stored: Batch | None
-) -> None:
-    """Each row that goes must be the one that stands under its key."""
-    # Equal rows have been added up, so a key has one row that goes, or several that cannot all be there.
-    goes = np.full(int(member.max()) + 1, -1)
-    goes[member[removed]] = removed
-    there = np.zeros(len(delta), np.bool_)
-    if stored is not None:
-        asked = goes[owners]
-        rows = np.flatnonzero(asked >= 0)
-        same = np.ones(len(rows), np.bool_)
-        for mine, theirs in zip(delta.columns, stored.columns, strict=True):
-            theirs = theirs if len(rows) == len(owners) else theirs.take(rows)
-            same &= equal_rows(mine.take(asked[rows]), theirs)
-        there[asked[rows[same]]] = True
-    often = delta.weights[removed] < -1
-    missing = removed[~there[removed] | often]
-    if len(missing):
-        raise missing_row(table, delta, missing)
+def _is_tidy(batch: Batch, starts: np.ndarray) -> bool:
+    """Each key has one row that goes, or one that comes, or one of each."""
+    weights = batch.weights
+    if (np.abs(weights) != 1).any():
+        return False
+    sizes = np.diff(np.append(starts, len(batch)))
+    pairs = starts[sizes == 2]
+    return bool((sizes <= 2).all() and (weights[pairs] + weights[pairs + 1] == 0).all())
+
+
+def _look_up(table: Table, batch: Batch, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The keys that the table has, and the rows that go though they do not stand under their key."""
+    assert table.keyed is not None
+    keys = [batch.columns[k] for k in table.key]
+    if len(starts) < len(batch):
+        keys = [k.take(starts) for k in keys]
+    owners, stored = newest_rows(table.keyed, batch.hashes[starts], keys)
+    weights = batch.weights
+    goes = weights < 0
+    if stored is not None and goes.any():
+        rows = starts[owners]
+        same = weights[rows] == -1
+        for mine, theirs in zip(batch.columns, stored.columns, strict=True):
+            same &= equal_rows(mine.take(rows), theirs)
+        goes[rows[same]] = False
+    return owners, np.flatnonzero(goes)
 
 
 def upsert(table: Table, delta: ZSet, pending: ZSet | None) -> ZSet:

@@ -71,6 +71,36 @@ def lexsort(codes: Sequence[np.ndarray]) -> np.ndarray:
     return np.lexsort(tuple(reversed(codes)))
 
 
+def sort_rows(columns: Sequence[Column], order: Sequence[OrderKey], runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The stable order of rows by `runs` (ascending numbers or hashes), then by the order's columns; and, in
+    that order, whether a row differs from the one before it.
+
+    A column is only looked at for the rows that are still tied: most are told apart by the first.
+    """
+    count = len(runs)
+    rows = sort_order(runs)
+    arranged = runs[rows]
+    change = np.ones(count, np.bool_)
+    change[1:] = arranged[1:] != arranged[:-1]
+    for key in order:
+        tied = ~change
+        tied[:-1] |= ~change[1:]
+        places = np.flatnonzero(tied)
+        if not len(places):
+            break
+        subset = rows[places]
+        codes = order_code(columns[key.column].take(subset), key.descending, key.nulls_first)
+        number = np.cumsum(change)[places]
+        within = lexsort([number, *codes])
+        rows[places] = subset[within]
+        differs = np.zeros(len(places), np.bool_)
+        for code in (number, *codes):
+            ordered = code[within]
+            differs[1:] |= ordered[1:] != ordered[:-1]
+        change[places[1:]] |= differs[1:]
+    return rows, change
+
+
 def _number_code(values: np.ndarray) -> np.ndarray:
     if values.dtype == object:
         return np.unique(values, return_inverse=True)[1].astype(np.uint64)

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from penstock.kernels.hashing import hash_columns
-from penstock.kernels.order import OrderKey, lexsort, order_code, sort_order
+from penstock.kernels.order import OrderKey, lexsort, sort_order, sort_rows
 from penstock.kernels.ranges import run_starts
 from penstock.state import measures as m
 from penstock.state.grouping import exact_groups
@@ -168,10 +168,7 @@ def concat_batches(batches: Sequence[Batch]) -> Batch:
 def _sorted(layout: Layout, batch: Batch) -> Batch:
     hashes = batch.hashes
     if layout.order:
-        codes = [hashes]
-        for key in layout.order:
-            codes += order_code(batch.columns[key.column], key.descending, key.nulls_first)
-        return batch.take(lexsort(codes))
+        return batch.take(sort_rows(batch.columns, layout.order, hashes)[0])
     if (hashes[1:] >= hashes[:-1]).all():
         return batch
     return batch.take(sort_order(hashes))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.circuit.operator import Delta, Result
-from penstock.kernels.order import OrderKey, lexsort, order_code
+from penstock.kernels.order import OrderKey, sort_rows
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch, Layout, build, concat_batches
 from penstock.state.laws import WEIGHT_SUM
@@ -92,8 +92,12 @@ class TopK:
         # From the end of the old prefix on, the state knows how often a row is there.
         end = int(np.flatnonzero(ranked.old)[-1])
         kept = ranked.take(np.arange(end + 1))
+        at_least = int(kept.now[end])  # of the row at the end; the state may have more of it
         kept.now[end] = 0
         missing = self._size - int(np.maximum(kept.now, 0).sum())
+        if missing <= at_least:
+            kept.now[end] = at_least
+            return kept
         start = sort_key(kept.columns, self._order)(end)
         refill = self._refill([*rows.batches, batch], start, missing)
         if refill is None:
@@ -105,15 +109,8 @@ class TopK:
         )
 
     def _added_up(self, columns: tuple[Column, ...], old: np.ndarray, now: np.ndarray) -> Ranked:
-        """Rows in order, equal ones as one. All columns are in the order, so equal codes are equal rows."""
-        count = len(old)
-        codes = [c for k in self._order for c in order_code(columns[k.column], k.descending, k.nulls_first)]
-        order = lexsort(codes) if codes else np.arange(count)
-        change = np.zeros(count, np.bool_)
-        change[:1] = True
-        for code in codes:
-            ordered = code[order]
-            change[1:] |= ordered[1:] != ordered[:-1]
+        """Rows in order, equal ones as one. All columns are in the order, so rows that tie are equal."""
+        order, change = sort_rows(columns, self._order, np.zeros(len(old), np.uint64))
         starts = np.flatnonzero(change)
         if not len(starts):
             return Ranked(columns, old, now)
