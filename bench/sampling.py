@@ -6,6 +6,7 @@ profiler it does not make small Python functions look dearer than they are.
 
 from __future__ import annotations
 
+import os
 import signal
 from collections import Counter
 from collections.abc import Callable
@@ -16,13 +17,14 @@ import penstock
 
 SAMPLE_EVERY_S = 0.001
 FUNCTIONS_SHOWN = 12
-_ROOT = Path(penstock.__file__).parent
+_ROOT = str(Path(penstock.__file__).parent) + os.sep
 
 
 def where_the_time_goes(work: Callable[[int], object], times: int) -> str:
     """A text with the share of each layer and of the dearest functions in `times` calls of the work."""
     layers: Counter[str] = Counter()
     functions: Counter[str] = Counter()
+    running = True
 
     def sample(signum: int, frame: FrameType | None) -> None:
         place = innermost(frame)
@@ -30,13 +32,17 @@ def where_the_time_goes(work: Callable[[int], object], times: int) -> str:
             layer, function = place
             layers[layer] += 1
             functions[function] += 1
+        # One shot at a time: on a busy machine a periodic timer could interrupt its own handler.
+        if running:
+            signal.setitimer(signal.ITIMER_REAL, SAMPLE_EVERY_S)
 
     before = signal.signal(signal.SIGALRM, sample)
-    signal.setitimer(signal.ITIMER_REAL, SAMPLE_EVERY_S, SAMPLE_EVERY_S)
+    signal.setitimer(signal.ITIMER_REAL, SAMPLE_EVERY_S)
     try:
         for i in range(times):
             work(i)
     finally:
+        running = False  # a signal that is on its way must not start the timer again
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     return profile_text(layers, functions)
@@ -45,10 +51,10 @@ def where_the_time_goes(work: Callable[[int], object], times: int) -> str:
 def innermost(frame: FrameType | None) -> tuple[str, str] | None:
     """The layer and the function of penstock that the run is in (a call into numpy counts for its caller)."""
     while frame is not None:
-        path = Path(frame.f_code.co_filename)
-        if path.is_relative_to(_ROOT):
-            relative = path.relative_to(_ROOT)
-            return relative.parts[0], f"{relative.with_suffix('').as_posix()}.{frame.f_code.co_name}"
+        file = frame.f_code.co_filename
+        if file.startswith(_ROOT):
+            module = file[len(_ROOT) : -len(".py")].replace(os.sep, "/")
+            return module.split("/")[0], f"{module}.{frame.f_code.co_name}"
         frame = frame.f_back
     return None
 

@@ -134,14 +134,6 @@ class Judge:
             rows_of(self.flow.snapshot(view)), key=lambda row: tuple((v is None, str(v)) for v in row)
         )
 
-    def state_rows(self) -> Counter[str]:
-        """Rows of state of each view, as EXPLAIN INCREMENTAL states them."""
-        found: Counter[str] = Counter()
-        for view in self.views:
-            for count in re.findall(r"([\d,]+) rows?\b", self.flow.explain(view)):
-                found[view] += int(count.replace(",", ""))
-        return found
-
 
 def apply_delta(duck: duckdb.DuckDBPyConnection, table: str, delta: Any) -> None:
     """A delta (Arrow, or a list of dicts, with or without _weight) as DELETE and INSERT of exact rows."""

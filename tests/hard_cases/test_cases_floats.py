@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -149,6 +150,9 @@ def test_case_12_a_million_changes_end_at_the_exact_empty_state(
     assert judge.flow.snapshot("t").num_rows == 0
     assert judge.flow.snapshot("v").num_rows == 0
     assert judge.flow.snapshot("total").to_pylist() == [{"s": None, "lo": None, "hi": None}]
+    assert re.search(r"float_limb_sum.*: key \(\w+\), 0 rows, 0 B", judge.flow.explain("v")), (
+        judge.flow.explain("v")
+    )
     add(judge, 1e-300)
     assert judge.flow.snapshot("total").to_pylist()[0]["s"] == 1e-300
 

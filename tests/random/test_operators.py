@@ -23,6 +23,8 @@ OPERATORS: dict[str, dict[str, str]] = {
     "stateless_and_inner_joins": {
         "project": "SELECT x + 1 AS y, upper(s) AS t FROM a",
         "filter": "SELECT * FROM a WHERE x > 1 OR s IS NULL",
+        "range": "SELECT * FROM a WHERE abs(x) > 0 AND abs(x) <= 2",
+        "inner_join_one_column_twice": "SELECT a.k, y FROM a JOIN b ON a.k IS NOT DISTINCT FROM b.k AND a.k IS NOT DISTINCT FROM b.y",
         "inner_join": "SELECT a.k, x, y FROM a JOIN b ON a.k = b.k",
         "inner_join_two_keys": "SELECT a.k, x, y FROM a JOIN b ON a.k = b.k AND a.s = b.s",
         "inner_join_residual": "SELECT a.k, x, y FROM a JOIN b ON a.k = b.k AND x < y",
@@ -37,6 +39,8 @@ OPERATORS: dict[str, dict[str, str]] = {
         "left_join_theta": "SELECT a.k, x, y FROM a LEFT JOIN b ON x < y",
         "left_join_one_sided": "SELECT a.k, x, y FROM a LEFT JOIN b ON a.k = b.k AND x > 1 AND y > 0",
         "right_join": "SELECT b.k, x, y FROM a RIGHT JOIN b ON a.k = b.k AND x <> y",
+        "left_join_one_column_twice": "SELECT a.k, y FROM a LEFT JOIN b ON a.k = b.k AND a.k = b.y",
+        "full_join_one_column_twice": "SELECT a.k, y FROM a FULL JOIN b ON a.k = b.k AND a.x = b.k",
         "full_join": "SELECT a.k, b.k AS l, x, y FROM a FULL JOIN b ON a.k = b.k",
         "full_join_residual": "SELECT a.k, b.k AS l, x, y FROM a FULL JOIN b ON a.k = b.k AND x <= y",
         "full_join_theta": "SELECT x, y FROM a FULL JOIN b ON x < y",

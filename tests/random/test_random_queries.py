@@ -14,7 +14,7 @@ import pytest
 from postgres import Postgres
 from tests.random.scenario import Outcome, run_case
 
-CASES = int(os.environ.get("PENSTOCK_RANDOM_CASES", "240"))
+CASES = int(os.environ.get("PENSTOCK_RANDOM_CASES", "200"))
 FIRST = int(os.environ.get("PENSTOCK_RANDOM_SEED", "0"))
 CHUNKS = 12
 KEPT = [

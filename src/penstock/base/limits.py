@@ -9,7 +9,12 @@ WATCH_QUEUE_EPOCHS_MAX = 10_000
 # cost per call, not the data, is the price.
 SMALL_BATCH_ROWS_MAX = 256
 
-# Rows merged for each appended row (at least MERGE_ROWS_MIN a tick): enough that merging always
+# This many batches of like size are merged in one go, up to this many rows: each row is then merged
+# half as often as in pairs, for a few batches more to look into.
+MERGE_AT_ONCE_BATCHES_MIN = 4
+MERGE_AT_ONCE_ROWS_MAX = 8_192
+
+# Larger merges: rows merged for each appended row (at least MERGE_ROWS_MIN a tick): enough that merging always
 # keeps up with appending, little enough that no tick pays for a whole merge.
 MERGE_ROWS_PER_APPENDED_ROW = 16
 MERGE_ROWS_MIN = 2_048

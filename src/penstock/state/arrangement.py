@@ -12,7 +12,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from penstock.base.limits import MERGE_ROWS_MIN, MERGE_ROWS_PER_APPENDED_ROW, SMALL_BATCH_ROWS_MAX
+from penstock.base.limits import (
+    MERGE_AT_ONCE_BATCHES_MIN,
+    MERGE_AT_ONCE_ROWS_MAX,
+    MERGE_ROWS_MIN,
+    MERGE_ROWS_PER_APPENDED_ROW,
+    SMALL_BATCH_ROWS_MAX,
+)
 from penstock.kernels.ranges import expand
 from penstock.state import measures as m
 from penstock.state.batch import Batch, Layout, insert_row, merge
@@ -103,11 +109,8 @@ class Arrangement:
         return any(batch is x.older or batch is x.newer for x in self._merging)
 
     def _maintain(self, appended: int) -> None:
-        batches = self.batches
-        while len(batches) > 1:
-            started = self._start_merge()
-            if not started:
-                break
+        while len(self.batches) > 1 and self._start_merge():
+            pass
         if not self._merging:
             return
         self._credit += appended * MERGE_ROWS_PER_APPENDED_ROW
@@ -123,19 +126,34 @@ class Arrangement:
             self._credit = 0
 
     def _start_merge(self) -> bool:
-        """Start (or do) the merge of the newest pair of neighbours of like size; False if there is none."""
+        """Do the merge of several small batches, or start that of two large ones; False if none is due."""
+        return self._merge_small() or self._start_large()
+
+    def _merge_small(self) -> bool:
+        """The newest batches at once, when several of like size have come together."""
+        batches = self.batches
+        count, total = 1, len(batches[-1])
+        while count < len(batches):
+            older = batches[-count - 1]
+            if len(older) > 2 * total or total + len(older) > MERGE_AT_ONCE_ROWS_MAX or self._is_merging(older):
+                break
+            count, total = count + 1, total + len(older)
+        if count < MERGE_AT_ONCE_BATCHES_MIN:
+            return False
+        # Small merges only sort. What cancels is found once, by the large ones, and not at every size.
+        merged = merge(self.layout, batches[-count:], cancel=False)
+        batches[-count:] = [merged] if len(merged) else []
+        return True
+
+    def _start_large(self) -> bool:
         batches = self.batches
         for i in range(len(batches) - 1, 0, -1):
             older, newer = batches[i - 1], batches[i]
-            if len(newer) * 2 < len(older) or self._is_merging(older) or self._is_merging(newer):
+            if len(newer) + len(older) <= MERGE_AT_ONCE_ROWS_MAX or len(newer) * 2 < len(older):
                 continue
-            if len(newer) + len(older) <= MERGE_ROWS_MIN:
-                # Small merges only sort. What cancels is found once, by the large ones, and not at every size.
-                merged = merge(self.layout, (older, newer), cancel=False)
-                batches[i - 1 : i + 1] = [merged] if len(merged) else []
+            if not (self._is_merging(older) or self._is_merging(newer)):
+                self._merging.append(Merging(self.layout, older, newer))
                 return True
-            self._merging.append(Merging(self.layout, older, newer))
-            return True
         return False
 
     def _finish(self, merging: Merging) -> None:
