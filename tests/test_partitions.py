@@ -29,7 +29,9 @@ VIEWS = {
 
 def make_flow() -> penstock.Flow:
     flow = penstock.Flow()
-    flow.sql("CREATE TABLE t (id INTEGER PRIMARY KEY, g INTEGER, v INTEGER); CREATE TABLE u (g INTEGER, w INTEGER)")
+    flow.sql(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, g INTEGER, v INTEGER); CREATE TABLE u (g INTEGER, w INTEGER)"
+    )
     for name, sql in VIEWS.items():
         flow.sql(f"CREATE MATERIALIZED VIEW {name} AS {sql}")
     return flow

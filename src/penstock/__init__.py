@@ -6,4 +6,4 @@ from penstock.engine.flow import Flow, StateEntry, TickSummary
 from penstock.engine.watch import Change, Watch
 
 __version__ = "0.1.0"
-__all__ = ["Change", "Flow", "StateEntry", "TickSummary", "Watch", "__version__", *_errors]  # noqa: PLE0604
+__all__ = ["Change", "Flow", "StateEntry", "TickSummary", "Watch", "__version__", *_errors]

@@ -172,4 +172,4 @@ class LimitExceeded(PenstockError):
     sqlstate = "54000"
 
 
-__all__ = [name for name, value in list(globals().items()) if isinstance(value, type)]  # noqa: PLE0605
+__all__ = [name for name, value in list(globals().items()) if isinstance(value, type)]

@@ -56,7 +56,9 @@ class Registry:
     columns: dict[int, list[int]] = field(default_factory=dict)  # table columns of a table's arrangement
 
     def copy(self) -> Registry:
-        return Registry(dict(self.plans), dict(self.arrangements), {k: list(v) for k, v in self.columns.items()})
+        return Registry(
+            dict(self.plans), dict(self.arrangements), {k: list(v) for k, v in self.columns.items()}
+        )
 
     def forget(self, ids: set[int]) -> None:
         self.plans = {k: v for k, v in self.plans.items() if v not in ids}
@@ -101,7 +103,10 @@ class Builder:
         label: str,
     ) -> int:
         id = self._circuit.reserve()
-        owned = [Arrangement(f"{operator.name}_{id}" + (f".{i}" if i else ""), x) for i, x in enumerate(operator.layouts)]
+        owned = [
+            Arrangement(f"{operator.name}_{id}" + (f".{i}" if i else ""), x)
+            for i, x in enumerate(operator.layouts)
+        ]
         self.new[id] = CircuitNode(
             id, operator, tuple(inputs), tuple(reads), tuple(types), tuple(names), label, owned
         )
@@ -123,7 +128,9 @@ class Builder:
                 return method(self, plan)  # type: ignore[no-any-return]
         raise NotMaintainable(f"{type(plan).__name__} cannot be maintained incrementally yet")
 
-    def _of(self, plan: p.Node, operator: Operator, inputs: Sequence[int], reads: Sequence[int], label: str) -> int:
+    def _of(
+        self, plan: p.Node, operator: Operator, inputs: Sequence[int], reads: Sequence[int], label: str
+    ) -> int:
         return self._add(operator, inputs, reads, plan.schema.types, plan.schema.names, label)
 
     # -- plan nodes ------------------------------------------------------------------------
@@ -133,7 +140,9 @@ class Builder:
         if plan.columns == tuple(range(len(source.types))):
             return source.node
         exprs = [Col(source.types[c], c) for c in plan.columns]
-        return self._of(plan, Map(exprs, source.names), [source.node], [], f"{plan.table}: {', '.join(plan.names)}")
+        return self._of(
+            plan, Map(exprs, source.names), [source.node], [], f"{plan.table}: {', '.join(plan.names)}"
+        )
 
     def _values(self, plan: p.Values) -> int:
         return self._of(plan, Constant(plan.types, plan.rows), [], [], f"{len(plan.rows)} rows")
@@ -183,7 +192,9 @@ class Builder:
                 all_names.append((*(names[k] for k in plan.keys), "value"))
             aggs.append(AggregateInput(agg, Col(agg.arg.type, len(plan.keys)), None, place))
         operator = Aggregate([types[k] for k in plan.keys], keys, aggs, all_names)
-        shown = [f"{a.name}({'distinct ' if a.distinct else ''}{text(a.arg) if a.arg else '*'})" for a in plan.aggs]
+        shown = [
+            f"{a.name}({'distinct ' if a.distinct else ''}{text(a.arg) if a.arg else '*'})" for a in plan.aggs
+        ]
         by = ", ".join(names[k] for k in plan.keys) or "()"
         return self._of(plan, operator, inputs, [], f"{', '.join(shown)} by {by}")
 
@@ -203,14 +214,18 @@ class Builder:
             self.registry.arrangements[name] = found
         return found, list(range(width))
 
-    def _arrange_table(self, plan: p.Scan, key: Sequence[int], not_null: Sequence[int]) -> tuple[int, list[int]]:
+    def _arrange_table(
+        self, plan: p.Scan, key: Sequence[int], not_null: Sequence[int]
+    ) -> tuple[int, list[int]]:
         source = self._sources(plan.table)
         name = ArrangementKey(
             source.node, tuple(plan.columns[k] for k in key), tuple(plan.columns[k] for k in not_null)
         )
         found = self.registry.arrangements.get(name)
         if found is None:
-            found = self._arrange_columns(source, plan.table, name, list(dict.fromkeys((*name.key, *plan.columns))))
+            found = self._arrange_columns(
+                source, plan.table, name, list(dict.fromkeys((*name.key, *plan.columns)))
+            )
             self.registry.arrangements[name] = found
         missing = [c for c in plan.columns if c not in self.registry.columns[found]]
         if missing:
@@ -271,7 +286,9 @@ class Builder:
         def make() -> int:
             operator = LookUp(probe, nullable, places, filters, [names[a] for a in after])
             types = [plan.schema.types[a] for a in after]
-            by = " and ".join(f"{names[a]} = {part.schema.names[b]}" for a, b in zip(step.probe, step.key, strict=True))
+            by = " and ".join(
+                f"{names[a]} = {part.schema.names[b]}" for a, b in zip(step.probe, step.key, strict=True)
+            )
             label = f"{by or 'every row'} ({'new' if step.sees_new else 'old'})"
             inputs = [current, arranged] if step.sees_new else [current]
             return self._add(operator, inputs, [arranged], types, [names[a] for a in after], label)
@@ -302,11 +319,15 @@ class Builder:
         kind = "single" if plan.kind == "single" else "anti"
         left, right = plan.left.schema, plan.right.schema
         unmatched = self._matched(plan, kind, left.types, left.names)
-        parts.append(self._padded(plan, unmatched, [Col(t, i) for i, t in enumerate(left.types)], right.types, True))
+        parts.append(
+            self._padded(plan, unmatched, [Col(t, i) for i, t in enumerate(left.types)], right.types, True)
+        )
         if plan.kind == "full":
             flipped = _flipped(plan)
             other = self._matched(flipped, "anti", right.types, right.names)
-            parts.append(self._padded(plan, other, [Col(t, i) for i, t in enumerate(right.types)], left.types, False))
+            parts.append(
+                self._padded(plan, other, [Col(t, i) for i, t in enumerate(right.types)], left.types, False)
+            )
         return self._of(plan, Union(), parts, [], f"{plan.kind} join")
 
     def _inner(self, plan: p.Join) -> int:
@@ -340,7 +361,9 @@ class Builder:
         not_null = [i for i, k in enumerate(plan.keys) if not k.null_safe]
         label = _condition_label(plan)
         left, right = self.build(plan.left), self.build(plan.right)
-        equality = _plain_equality(plan) if kind == "mark" and not plan.keys and plan.residual is None else None
+        equality = (
+            _plain_equality(plan) if kind == "mark" and not plan.keys and plan.residual is None else None
+        )
         if equality is not None:
             a, b = equality
             arranged, places = self.arrange(plan.left, [a], [])
@@ -356,7 +379,8 @@ class Builder:
         width = len(plan.left.schema.types)
         if condition is not None:
             condition = rewrite_columns(
-                condition, lambda c: c if c.index < width else Col(c.type, width + right_places[c.index - width])
+                condition,
+                lambda c: c if c.index < width else Col(c.type, width + right_places[c.index - width]),
             )
         all_names = [*plan.left.schema.names, *self.node(right_arranged).names]
         match = MatchJoin(
@@ -415,7 +439,9 @@ def _all(terms: Sequence[Expr]) -> Expr | None:
 
 def _condition_label(plan: p.Join) -> str:
     left, right = plan.left.schema.names, plan.right.schema.names
-    terms = [f"{left[k.left]} {'is not distinct from' if k.null_safe else '='} {right[k.right]}" for k in plan.keys]
+    terms = [
+        f"{left[k.left]} {'is not distinct from' if k.null_safe else '='} {right[k.right]}" for k in plan.keys
+    ]
     terms += [text(e) for e in ([plan.residual] if plan.residual is not None else []) + list(plan.marks)]
     return " and ".join(terms) or "any row"
 

@@ -76,7 +76,7 @@ class Core:
         below = {n.id for n in self.circuit.below([error.node])}
         met = [f'"{name}"' for name in tables if self.table(name).node in below]
         views = [v.name for v in self.catalog.materialized() if error.node in self._needed_by(v)]
-        where = f"in a row of table {' or '.join(met)}, for view \"{views[0]}\"" if views else ""
+        where = f'in a row of table {" or ".join(met)}, for view "{views[0]}"' if views else ""
         return type(error)(f"{error.message}, {where}" if where else error.message, hint=error.hint)
 
     def _needed_by(self, view: MaterializedView) -> set[int]:
@@ -115,7 +115,9 @@ class Core:
     def table(self, name: str) -> Table:
         found = self.catalog.get(name)
         if not isinstance(found, Table):
-            raise WrongObjectType(f'"{found.name}" is a {found.kind}, not a table', hint="Change its tables instead.")
+            raise WrongObjectType(
+                f'"{found.name}" is a {found.kind}, not a table', hint="Change its tables instead."
+            )
         return found
 
     def source(self, name: str) -> Source:

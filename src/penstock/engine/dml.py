@@ -175,7 +175,9 @@ def _conflict_update(
     conflict = statement.on_conflict
     assert conflict is not None
     names = table.schema.names
-    excluded = ", ".join(f"{quote(n)} := CAST(e.c{i} AS {t.duck})" for i, (n, t) in enumerate(_columns(table)))
+    excluded = ", ".join(
+        f"{quote(n)} := CAST(e.c{i} AS {t.duck})" for i, (n, t) in enumerate(_columns(table))
+    )
     on = " AND ".join(f"o.c{k} = e.c{k}" for k in table.key)
     own = ", ".join(f"CAST(o.c{i} AS {t.duck}) AS {quote(n)}" for i, (n, t) in enumerate(_columns(table)))
     pairs = (
@@ -246,7 +248,9 @@ class Assigned:
     structs: tuple[str, ...]
 
     def source(self, base: str) -> str:
-        extra = "".join(f", LATERAL (SELECT {s} AS s{i}) AS penstock_s{i}" for i, s in enumerate(self.structs))
+        extra = "".join(
+            f", LATERAL (SELECT {s} AS s{i}) AS penstock_s{i}" for i, s in enumerate(self.structs)
+        )
         return base + extra
 
 
@@ -265,7 +269,9 @@ def _assigned(table: Table, assignments: Sequence[st.Assignment], old: Sequence[
                 values[position] = f'penstock_s{len(structs)}.s{len(structs)}."_c{field}"'
             structs.append(assignment.expression)
     types = table.schema.types
-    columns = ", ".join(f"CAST({v} AS {t.duck}) AS a{i}" for i, (v, t) in enumerate(zip(values, types, strict=True)))
+    columns = ", ".join(
+        f"CAST({v} AS {t.duck}) AS a{i}" for i, (v, t) in enumerate(zip(values, types, strict=True))
+    )
     return Assigned(columns, tuple(structs))
 
 
@@ -281,7 +287,9 @@ def _once_each(view: View, table: Table, old: ZSet) -> np.ndarray:
         return np.arange(len(old))
     order = np.arange(len(old)) if groups.order is None else groups.order
     one_each = old.take(groups.first_rows())
-    limit = np.ones(len(one_each), np.int64) if table.keyed is not None else _multiplicity(view, table, one_each)
+    limit = (
+        np.ones(len(one_each), np.int64) if table.keyed is not None else _multiplicity(view, table, one_each)
+    )
     place = np.arange(len(old)) - np.repeat(groups.starts, np.diff(np.append(groups.starts, len(old))))
     allowed = np.repeat(limit, np.diff(np.append(groups.starts, len(old))))
     return np.sort(order[place < allowed])

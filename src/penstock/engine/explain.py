@@ -10,7 +10,9 @@ from penstock.engine.catalog import MaterializedView, Table
 from penstock.state.laws import REASONS
 
 
-def explain(circuit: Circuit, view: MaterializedView, users: Callable[[int], list[str]], tables: dict[int, Table]) -> str:
+def explain(
+    circuit: Circuit, view: MaterializedView, users: Callable[[int], list[str]], tables: dict[int, Table]
+) -> str:
     """The tree as text. A node that stands in several places is described once and then referred to.
 
     `users`: the views that use a node.

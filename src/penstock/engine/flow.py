@@ -346,9 +346,15 @@ class Flow:
         with self._lock:
             self._check_open()
             core = self._core
-            entries = [StateEntry(a.name, a.rows(), a.nbytes()) for n in core.circuit.nodes.values() for a in n.owned]
+            entries = [
+                StateEntry(a.name, a.rows(), a.nbytes()) for n in core.circuit.nodes.values() for a in n.owned
+            ]
             for relation in core.catalog:
-                bag = relation.contents if isinstance(relation, MaterializedView) else getattr(relation, "bag", None)
+                bag = (
+                    relation.contents
+                    if isinstance(relation, MaterializedView)
+                    else getattr(relation, "bag", None)
+                )
                 if bag is not None:
                     entries.append(StateEntry(bag.name, bag.row_count(), bag.nbytes()))
             return entries

@@ -149,7 +149,9 @@ def _from_arrow(
         return tuple(columns), np.ones(data.num_rows, np.int64)
     weights = data.column(WEIGHT)
     if not pa.types.is_integer(weights.type) or weights.null_count:
-        raise InvalidDelta(f"{WEIGHT} must be whole numbers, none NULL", hint="+1 adds a row, -1 removes one.")
+        raise InvalidDelta(
+            f"{WEIGHT} must be whole numbers, none NULL", hint="+1 adds a row, -1 removes one."
+        )
     return tuple(columns), weights.cast(pa.int64()).to_numpy()
 
 

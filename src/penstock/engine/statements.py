@@ -214,7 +214,11 @@ def show(core: Core, s: st.Show) -> pa.Table:
     if s.what == "columns":
         assert s.name is not None
         return describe(core, s.name)
-    kinds = {"tables": ("table",), "views": ("view", "materialized view"), "materialized views": ("materialized view",)}
+    kinds = {
+        "tables": ("table",),
+        "views": ("view", "materialized view"),
+        "materialized views": ("materialized view",),
+    }
     found = sorted((r for r in core.catalog if r.kind in kinds[s.what]), key=lambda r: r.name)
     table = pa.table({"name": pa.array([r.name for r in found], pa.string()),
                       "kind": pa.array([r.kind for r in found], pa.string())})  # fmt: skip
@@ -235,9 +239,15 @@ def describe(core: Core, name: str) -> pa.Table:
         {
             "column_name": pa.array([n for n, _ in columns], pa.string()),
             "column_type": pa.array([t for _, t in columns], pa.string()),
-            "null": pa.array(["NO" if table and i in table.not_null else "YES" for i in range(len(columns))], pa.string()),
-            "key": pa.array(["PRI" if table and i in table.key else None for i in range(len(columns))], pa.string()),
-            "default": pa.array([table.default_texts[i] if table else None for i in range(len(columns))], pa.string()),
+            "null": pa.array(
+                ["NO" if table and i in table.not_null else "YES" for i in range(len(columns))], pa.string()
+            ),
+            "key": pa.array(
+                ["PRI" if table and i in table.key else None for i in range(len(columns))], pa.string()
+            ),
+            "default": pa.array(
+                [table.default_texts[i] if table else None for i in range(len(columns))], pa.string()
+            ),
         }
     )
 

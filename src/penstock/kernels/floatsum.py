@@ -102,7 +102,9 @@ def from_values(values: np.ndarray, weights: np.ndarray) -> FloatSum:
     """
     finite = np.isfinite(values)
     mantissa, exponent = np.frexp(np.where(finite, values, 0.0))
-    return _split((mantissa * 2.0**53).astype(np.int64), exponent.astype(np.int64) - 53, values, finite, weights)
+    return _split(
+        (mantissa * 2.0**53).astype(np.int64), exponent.astype(np.int64) - 53, values, finite, weights
+    )
 
 
 def from_squares(values: np.ndarray, weights: np.ndarray) -> FloatSum:
@@ -154,7 +156,11 @@ def _specials(values: np.ndarray, finite: np.ndarray) -> list[tuple[int, np.ndar
     if finite.all():
         return []
     odd = ~finite
-    found = ((_NAN, np.isnan(values)), (_PLUS_INFINITY, values == np.inf), (_MINUS_INFINITY, values == -np.inf))
+    found = (
+        (_NAN, np.isnan(values)),
+        (_PLUS_INFINITY, values == np.inf),
+        (_MINUS_INFINITY, values == -np.inf),
+    )
     return [(i, mask & odd) for i, mask in found if (mask & odd).any()]
 
 

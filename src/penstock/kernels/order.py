@@ -71,7 +71,9 @@ def lexsort(codes: Sequence[np.ndarray]) -> np.ndarray:
     return np.lexsort(tuple(reversed(codes)))
 
 
-def sort_rows(columns: Sequence[Column], order: Sequence[OrderKey], runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def sort_rows(
+    columns: Sequence[Column], order: Sequence[OrderKey], runs: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The stable order of rows by `runs` (ascending numbers or hashes), then by the order's columns; and, in
     that order, whether a row differs from the one before it.
 

@@ -54,7 +54,9 @@ class Arrangement:
 
     # -- reading ---------------------------------------------------------------------------
 
-    def probe(self, hashes: np.ndarray, keys: Sequence[Column]) -> Iterator[tuple[Batch, np.ndarray, np.ndarray]]:
+    def probe(
+        self, hashes: np.ndarray, keys: Sequence[Column]
+    ) -> Iterator[tuple[Batch, np.ndarray, np.ndarray]]:
         """For each batch with rows under these keys: the batch, the probe's row numbers, the batch's."""
         for batch in self.batches:
             found = probe_batch(self.layout, batch, hashes, keys)
@@ -71,7 +73,11 @@ class Arrangement:
             parts = [m.take(x, theirs) for x in batch.measures]
             whole = len(mine) == count and (count == 1 or bool((mine == np.arange(count)).all()))
             if totals is None:
-                totals = parts if whole else [m.add_at(m.zeros_like(x, count), mine, p) for x, p in zip(like, parts, strict=True)]
+                totals = (
+                    parts
+                    if whole
+                    else [m.add_at(m.zeros_like(x, count), mine, p) for x, p in zip(like, parts, strict=True)]
+                )
             elif whole:
                 totals = [m.plus(t, p) for t, p in zip(totals, parts, strict=True)]
             else:
@@ -93,7 +99,11 @@ class Arrangement:
         if not len(batch):
             return
         batches = self.batches
-        if batches and len(batches[-1]) + len(batch) <= SMALL_BATCH_ROWS_MAX and not self._is_merging(batches[-1]):
+        if (
+            batches
+            and len(batches[-1]) + len(batch) <= SMALL_BATCH_ROWS_MAX
+            and not self._is_merging(batches[-1])
+        ):
             merged = insert_row(self.layout, batches[-1], batch) if len(batch) == 1 else None
             if merged is None:
                 merged = merge(self.layout, (batches[-1], batch), cancel=False)
@@ -135,7 +145,11 @@ class Arrangement:
         count, total = 1, len(batches[-1])
         while count < len(batches):
             older = batches[-count - 1]
-            if len(older) > 2 * total or total + len(older) > MERGE_AT_ONCE_ROWS_MAX or self._is_merging(older):
+            if (
+                len(older) > 2 * total
+                or total + len(older) > MERGE_AT_ONCE_ROWS_MAX
+                or self._is_merging(older)
+            ):
                 break
             count, total = count + 1, total + len(older)
         if count < MERGE_AT_ONCE_BATCHES_MIN:

@@ -48,7 +48,9 @@ class Batch:
 
     __slots__ = ("columns", "hashes", "measures")
 
-    def __init__(self, hashes: np.ndarray, columns: tuple[Column, ...], measures: tuple[Measure, ...]) -> None:
+    def __init__(
+        self, hashes: np.ndarray, columns: tuple[Column, ...], measures: tuple[Measure, ...]
+    ) -> None:
         self.hashes = hashes
         self.columns = columns
         self.measures = measures
@@ -80,7 +82,9 @@ class Batch:
         return self.slice(start, stop)
 
     def nbytes(self) -> int:
-        return self.hashes.nbytes + sum(c.nbytes() for c in self.columns) + sum(x.nbytes for x in self.measures)
+        return (
+            self.hashes.nbytes + sum(c.nbytes() for c in self.columns) + sum(x.nbytes for x in self.measures)
+        )
 
 
 def empty_batch(layout: Layout, measures: Sequence[Measure]) -> Batch:
@@ -126,7 +130,9 @@ def insert_row(layout: Layout, batch: Batch, row: Batch) -> Batch | None:
     if not hit and (layout.unique or row.weights[0] > 0):
         hashes = _inserted(batch.hashes, row.hashes, at)
         columns = tuple([_inserted_column(a, b, at) for a, b in zip(batch.columns, row.columns, strict=True)])
-        measures = tuple([_inserted_measure(a, b, at) for a, b in zip(batch.measures, row.measures, strict=True)])
+        measures = tuple(
+            [_inserted_measure(a, b, at) for a, b in zip(batch.measures, row.measures, strict=True)]
+        )
         return Batch(hashes, columns, measures)
     if not (hit and layout.unique) or (at + 1 < count and batch.hashes[at + 1] == hash):
         return None

@@ -27,7 +27,9 @@ def newest_rows(
             break
         whole = len(waiting) == len(hashes)
         wanted = hashes if whole else hashes[waiting]
-        found = probe_batch(arrangement.layout, batch, wanted, keys if whole else [k.take(waiting) for k in keys])
+        found = probe_batch(
+            arrangement.layout, batch, wanted, keys if whole else [k.take(waiting) for k in keys]
+        )
         if found is None:
             continue
         mine, theirs = found

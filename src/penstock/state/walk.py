@@ -64,6 +64,7 @@ def _reader(column: Column) -> Callable[[int], Any]:
         return lambda i: None if (v := column.values[i].as_py()) is None else repr(v)
     values, valid = column.values, column.valid
     if values.dtype.kind == "f":  # NaN is one value, after all others
+
         def read(i: int) -> Any:
             if valid is not None and not valid[i]:
                 return None

@@ -71,7 +71,8 @@ class Aggregate:
         self._specs = list(specs)
         self._compiled = [_compile(s.arg, s.filter, names[s.input]) for s in self._specs]
         self._extremes = [
-            Extremum(self._key_types, arg, filter, down, names[0]) for arg, filter, down in extremes  # type: ignore[arg-type]
+            Extremum(self._key_types, arg, filter, down, names[0])
+            for arg, filter, down in extremes  # type: ignore[arg-type]
         ]
         self._registers = Registers(self._key_types, [e.type for e in self._extremes])
         groups = Layout(self._key_types, tuple(range(len(self._key_types))), unique=True)
@@ -105,7 +106,11 @@ class Aggregate:
         together = keys[0] if len(keys) == 1 else union(keys)
         groups = group_rows(together.columns, len(together))
         first = groups.first_rows()
-        columns = together.columns if len(first) == len(together) == 1 else tuple(c.take(first) for c in together.columns)
+        columns = (
+            together.columns
+            if len(first) == len(together) == 1
+            else tuple(c.take(first) for c in together.columns)
+        )
         owners: list[np.ndarray | None] = [None] * len(deltas)
         if len(present) > 1:
             member = groups.member_of(len(together))
@@ -115,7 +120,9 @@ class Aggregate:
                 at += len(part)
         return columns, groups, owners
 
-    def _measures(self, deltas: Sequence[Delta], groups: Groups, owners: Sequence[np.ndarray | None]) -> list[Measure]:
+    def _measures(
+        self, deltas: Sequence[Delta], groups: Groups, owners: Sequence[np.ndarray | None]
+    ) -> list[Measure]:
         changes: list[Measure] = []
         count = len(groups.starts)
         arranged: dict[int, tuple[ZSet, np.ndarray, np.ndarray | None]] = {}
@@ -205,9 +212,7 @@ class Aggregate:
         return f"{laws}; extremum_requires_rmw" if self._extremes else laws
 
 
-def replaced(
-    old: Sequence[Column], new: Sequence[Column], gone: np.ndarray, come: np.ndarray
-) -> ZSet | None:
+def replaced(old: Sequence[Column], new: Sequence[Column], gone: np.ndarray, come: np.ndarray) -> ZSet | None:
     """The old rows that go and the new rows that come, by mask."""
     count = len(gone)
     both = np.concatenate((gone, come))
@@ -227,7 +232,9 @@ def _compile(arg: Expr | None, filter: Expr | None, names: Sequence[str]):  # ty
     )
 
 
-def _arranged(delta: Delta, groups: Groups, owner: np.ndarray | None) -> tuple[ZSet, np.ndarray, np.ndarray | None]:
+def _arranged(
+    delta: Delta, groups: Groups, owner: np.ndarray | None
+) -> tuple[ZSet, np.ndarray, np.ndarray | None]:
     """An input's rows in group order, where each group begins, and which groups it touches (None: all)."""
     assert isinstance(delta, ZSet)
     if owner is None:

@@ -1,6 +1,6 @@
 """constant: rows that never change (VALUES, SELECT 1).
 
-    d constant = 0, and the rows themselves when the view is made
+d constant = 0, and the rows themselves when the view is made
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ class Constant(Stateless):
 
     def __init__(self, types: Sequence[SqlType], rows: Sequence[tuple[Any, ...]]) -> None:
         columns = tuple(
-            concat([constant(t, row[i], 1) for row in rows]) if rows else empty(t) for i, t in enumerate(types)
+            concat([constant(t, row[i], 1) for row in rows]) if rows else empty(t)
+            for i, t in enumerate(types)
         )
         self._rows = ZSet(columns, np.ones(len(rows), np.int64))
 

@@ -31,7 +31,12 @@ class Extremum:
     """One MIN (or MAX: descending) over one argument."""
 
     def __init__(
-        self, key_types: Sequence[SqlType], arg: Expr, filter: Expr | None, descending: bool, names: Sequence[str]
+        self,
+        key_types: Sequence[SqlType],
+        arg: Expr,
+        filter: Expr | None,
+        descending: bool,
+        names: Sequence[str],
     ) -> None:
         self.type = arg.type
         self._descending = descending
@@ -134,7 +139,12 @@ class Extremum:
         return concat(parts).take(index)
 
     def _read_again(
-        self, groups: np.ndarray, keys: tuple[Column, ...], hashes: np.ndarray, batch: Batch, arrangement: Arrangement
+        self,
+        groups: np.ndarray,
+        keys: tuple[Column, ...],
+        hashes: np.ndarray,
+        batch: Batch,
+        arrangement: Arrangement,
     ) -> Column:
         wanted = [k.take(groups) for k in keys]
         whole = Arrangement(arrangement.name, self.layout, (*arrangement.batches, batch))

@@ -1,6 +1,6 @@
 """filter: the rows for which a predicate is true.
 
-    d filter(A) = filter(dA)        linear, no state
+d filter(A) = filter(dA)        linear, no state
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ class LookUp(Stateless):
         if rows is None:
             return None, ()
         pending = deltas[1] if len(deltas) > 1 else None
-        assert isinstance(rows, ZSet) and (pending is None or isinstance(pending, Batch))
+        assert isinstance(rows, ZSet)
+        assert pending is None or isinstance(pending, Batch)
         return self.join(rows, state[0], pending), ()
 
     def join(self, rows: ZSet, arrangement: Arrangement, pending: Batch | None) -> ZSet | None:
@@ -67,7 +68,9 @@ class LookUp(Stateless):
             mine, theirs = found
             columns = [c.take(mine) for c in rows.columns]
             columns += [batch.columns[p].take(theirs) for p in self._columns]
-            parts.append(_pass(ZSet(tuple(columns), rows.weights[mine] * batch.weights[theirs]), self._filters))
+            parts.append(
+                _pass(ZSet(tuple(columns), rows.weights[mine] * batch.weights[theirs]), self._filters)
+            )
         return union(parts) if parts else None
 
 

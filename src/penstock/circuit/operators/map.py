@@ -1,6 +1,6 @@
 """map: each row becomes one row of expressions over it.
 
-    d map(A) = map(dA)        linear, no state
+d map(A) = map(dA)        linear, no state
 """
 
 from __future__ import annotations

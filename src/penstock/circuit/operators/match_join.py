@@ -22,7 +22,7 @@ from penstock.kernels.hashing import hash_columns
 from penstock.plan.expr import Expr
 from penstock.state import measures as m
 from penstock.state.arrangement import Arrangement, probe_batch
-from penstock.state.batch import Batch, Layout, build
+from penstock.state.batch import Batch, Layout
 from penstock.state.grouping import group_rows
 from penstock.state.laws import ACCUMULATOR_SUM
 from penstock.zset.column import Column, with_nulls
@@ -44,7 +44,9 @@ class MatchJoin:
         condition: Expr | None,  # over A's columns ++ B's; three-valued for mark joins
         names: Sequence[str],
     ) -> None:
-        self.name = {"semi": "semi_join", "anti": "anti_join", "single": "single_match", "mark": "mark_join"}[kind]
+        self.name = {"semi": "semi_join", "anti": "anti_join", "single": "single_match", "mark": "mark_join"}[
+            kind
+        ]
         self._kind = kind
         self._left_key = list(left_key)
         self._right_key = list(right_key)

@@ -1,6 +1,6 @@
 """union: UNION ALL.
 
-    d (A + B) = dA + dB        linear, no state
+d (A + B) = dA + dB        linear, no state
 """
 
 from __future__ import annotations
