@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -79,11 +79,12 @@ def print_report(title: str, sections: Sequence[Section], console: Console) -> N
     table = Table(
         title=title, title_justify="left", title_style="bold", header_style="dim", box=box.SIMPLE_HEAD
     )
-    for name, justify in (
+    columns: tuple[tuple[str, JustifyMethod], ...] = (
         ("what", "left"), ("ours", "right"), ("peer", "right"), ("", "left"), ("ratio", "right"),
         ("target", "left"), ("", "left"),
-    ):  # fmt: skip
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    )  # fmt: skip
+    for name, justify in columns:
+        table.add_column(name, justify=justify)
     for section in sections:
         for f in section.figures:
             table.add_row(

@@ -90,7 +90,7 @@ class Data:
         return self.database.sql(f"FROM {table}").to_arrow_table()
 
     def change(self, tables: Iterable[str], rows: int) -> dict[str, pa.Table]:
-        """Make a change of about that many rows, apply it here, and return it as deltas."""
+        """Make a change of about that many rows as deltas; `apply` brings it into DuckDB's tables."""
         shares = {table: SHARES[table] for table in tables if table in SHARES}
         counts = {table: round(rows * share / sum(shares.values())) for table, share in shares.items()}
         deltas: dict[str, pa.Table] = {}
@@ -103,9 +103,12 @@ class Data:
             if table not in deltas:
                 self._pick_rows(table, count)
                 deltas[table] = self._delta(table, "picked")
+        return deltas
+
+    def apply(self, deltas: dict[str, pa.Table]) -> None:
+        """The change to DuckDB's own tables."""
         for table, delta in deltas.items():
             self._apply(table, delta)
-        return deltas
 
     def _pick_orders(self, counts: dict[str, int]) -> None:
         """Choose orders: to copy, to delete, to update, and to update in their lines only."""

@@ -17,10 +17,11 @@ Row = dict[str, Any]
 
 # How often each table is drawn: the small ones rarely, because one nation moves thousands of rows.
 TABLE_WEIGHTS = {
-    "region": 1, "nation": 3, "supplier": 8, "part": 12, "partsupp": 12, "customer": 14, "orders": 25, "lineitem": 40,
+    "region": 1, "nation": 5, "supplier": 25, "part": 40, "partsupp": 40, "customer": 45, "orders": 80, "lineitem": 130,
 }  # fmt: skip
 
-HOT_NATIONS = (3, 20)  # CANADA and SAUDI ARABIA
+SUPPLIER_NATIONS = (3, 20)  # CANADA and SAUDI ARABIA: queries 20 and 21
+CUSTOMER_NATIONS = (1, 2, 3, 17, 24)  # AMERICA: query 8
 
 
 class Changes:
@@ -36,8 +37,8 @@ class Changes:
         self.next_line = 100
         self.hot_parts: list[int] = []
         self.pairs: set[tuple[int, int]] = set()
-        suppliers = tables["supplier"].select(["s_suppkey", "s_nationkey"]).to_pylist()
-        self.hot_suppliers = [s["s_suppkey"] for s in suppliers if s["s_nationkey"] in HOT_NATIONS]
+        self.hot_suppliers = _keys_in(tables["supplier"], "s_suppkey", "s_nationkey", SUPPLIER_NATIONS)
+        self.hot_customers = _keys_in(tables["customer"], "c_custkey", "c_nationkey", CUSTOMER_NATIONS)
 
     def epoch(self, operations: int = 40) -> dict[str, pa.Table]:
         """Some operations on some tables, as one delta with _weight for each table that changes."""
@@ -131,7 +132,10 @@ class Changes:
         elif table == "partsupp":
             row.update(self._pair(self._part()))
         elif table == "orders":
-            row["o_custkey"] = self._key("customer", "c_custkey")
+            hot = self.chance.random() < 0.4
+            row["o_custkey"] = (
+                self.chance.choice(self.hot_customers) if hot else self._key("customer", "c_custkey")
+            )
         elif table == "lineitem":
             self.next_line += 1
             row.update(l_orderkey=self._key("orders", "o_orderkey"), l_linenumber=self.next_line)
@@ -169,3 +173,7 @@ class Changes:
         self.chance.shuffle(shuffled)  # a delta has no order
         schema = self.schemas[table].append(pa.field("_weight", pa.int64()))
         return pa.Table.from_pylist(shuffled, schema)
+
+
+def _keys_in(table: pa.Table, key: str, column: str, values: tuple[int, ...]) -> list[int]:
+    return [row[key] for row in table.select([key, column]).to_pylist() if row[column] in values]

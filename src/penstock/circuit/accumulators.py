@@ -18,7 +18,7 @@ from penstock.kernels import floatsum, wide
 from penstock.kernels.floatsum import UNITS, FloatSum
 from penstock.plan.expr import Expr
 from penstock.plan.nodes import Agg
-from penstock.state.measures import Measure
+from penstock.state.measures import Measure, arrays
 from penstock.zset.column import Column, with_nulls
 from penstock.zset.types import SqlType
 
@@ -95,11 +95,11 @@ def empty_measure(kind: str, count: int) -> Measure:
 def finisher(agg: Agg, arg_type: SqlType | None) -> Finish:
     """The function from an aggregate's measures to its values."""
     if agg.name in ("count", "count_star"):
-        return lambda x: Column(agg.type, x[0].astype(np.int64))  # type: ignore[union-attr]
+        return lambda x: Column(agg.type, arrays(x)[0].astype(np.int64))
     if agg.name == "bool_and":
-        return lambda x: with_nulls(agg.type, (x[0] == x[1]).astype(np.bool_), x[0] > 0)  # type: ignore[union-attr,operator]
+        return lambda x: _every(agg.type, *arrays(x))
     if agg.name == "bool_or":
-        return lambda x: with_nulls(agg.type, (x[1] > 0).astype(np.bool_), x[0] > 0)  # type: ignore[union-attr,operator]
+        return lambda x: _any(agg.type, *arrays(x))
     assert arg_type is not None
     if agg.name == "sum":
         return lambda x: _sum(agg.type, x)
@@ -119,9 +119,18 @@ _VARIANCES = {
 }
 
 
+def _every(type: SqlType, count: np.ndarray, true: np.ndarray) -> Column:
+    return with_nulls(type, (count == true).astype(np.bool_), count > 0)
+
+
+def _any(type: SqlType, count: np.ndarray, true: np.ndarray) -> Column:
+    return with_nulls(type, (true > 0).astype(np.bool_), count > 0)
+
+
 def _sum(type: SqlType, x: Sequence[Measure]) -> Column:
     count, total = x
-    present = count > 0  # type: ignore[operator]
+    assert isinstance(count, np.ndarray)
+    present = count > 0
     if isinstance(total, FloatSum):
         return with_nulls(type, total.values().astype(type.numpy), present)
     if type.is_float:
@@ -136,7 +145,8 @@ def _sum(type: SqlType, x: Sequence[Measure]) -> Column:
 def _average(type: SqlType, scale: int, x: Sequence[Measure]) -> Column:
     """The exact sum divided once: correctly rounded, whatever came and went before."""
     count, total = x
-    present = count > 0  # type: ignore[operator]
+    assert isinstance(count, np.ndarray)
+    present = count > 0
     safe = np.where(present, count, 1)
     if isinstance(total, FloatSum):
         return with_nulls(type, total.values() / safe, present)
@@ -153,13 +163,16 @@ def _below(values: np.ndarray, bound: int) -> bool:
 def _variance(type: SqlType, scale: int, sample: bool, root: bool, x: Sequence[Measure]) -> Column:
     """(n * sum of squares - square of the sum) / (n * (n - 1)), exactly: never negative."""
     count, total, squares = x
-    counts = count.tolist()  # type: ignore[union-attr]
+    assert isinstance(count, np.ndarray)
+    counts = count.tolist()
     if isinstance(total, FloatSum):
-        totals, squared, unit = total.exact(), squares.exact(), UNITS  # type: ignore[union-attr]
+        assert isinstance(squares, FloatSum)
+        totals, squared, unit = total.exact(), squares.exact(), UNITS
         finite = [a and b for (_, a), (_, b) in zip(totals, squared, strict=True)]
         sums, sums2 = [t for t, _ in totals], [s * UNITS for s, _ in squared]
     else:
-        sums, sums2, unit = total.tolist(), squares.tolist(), scale  # type: ignore[union-attr]
+        assert isinstance(squares, np.ndarray)
+        sums, sums2, unit = total.tolist(), squares.tolist(), scale
         finite = [True] * len(sums)
     values = np.zeros(len(counts), np.float64)
     present = np.zeros(len(counts), np.bool_)

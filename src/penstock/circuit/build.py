@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from penstock.base.errors import NotMaintainable
-from penstock.circuit.build_join import plan_paths
+from penstock.circuit.build_join import Path, PathStep, plan_paths
 from penstock.circuit.circuit import Circuit, CircuitNode
 from penstock.circuit.estimate import Estimator
 from penstock.circuit.operator import Operator
@@ -125,7 +126,7 @@ class Builder:
     def _make(self, plan: p.Node) -> int:
         for kind, method in _METHODS:
             if isinstance(plan, kind):
-                return method(self, plan)  # type: ignore[no-any-return]
+                return method(self, plan)
         raise NotMaintainable(f"{type(plan).__name__} cannot be maintained incrementally yet")
 
     def _of(
@@ -271,7 +272,9 @@ class Builder:
             return ends[0]
         return self._of(plan, Union(), ends, [], f"join of {len(plan.parts)} inputs: delta paths")
 
-    def _look_up(self, plan, path, step, current, have):  # type: ignore[no-untyped-def]
+    def _look_up(
+        self, plan: p.MultiJoin, path: Path, step: PathStep, current: int, have: list[int]
+    ) -> tuple[int, list[int]]:
         part = plan.parts[step.part]
         offset = path.offsets[step.part]
         arranged, places = self.arrange(part, step.key, step.not_null)
@@ -446,7 +449,7 @@ def _condition_label(plan: p.Join) -> str:
     return " and ".join(terms) or "any row"
 
 
-_METHODS = (
+_METHODS: tuple[tuple[type[p.Node], Callable[[Builder, Any], int]], ...] = (
     (p.Scan, Builder._scan),
     (p.Values, Builder._values),
     (p.Project, Builder._project),

@@ -23,9 +23,18 @@ Result: TypeAlias = tuple[Delta, Sequence[Batch | None]]
 class Operator(Protocol):
     """One incremental operator."""
 
-    name: str
-    layouts: tuple[Layout, ...]  # of the arrangements that it owns
-    routes: tuple[Route, ...]  # for each input the columns whose hash says where a row must be: an exchange
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def layouts(self) -> tuple[Layout, ...]:
+        """Of the arrangements that it owns."""
+        ...
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """For each input the columns whose hash says where a row must be: an exchange."""
+        ...
 
     def step(self, deltas: Sequence[Delta], state: Sequence[Arrangement]) -> Result:
         """The output's change for the inputs' changes; `state`: owned arrangements, then those read."""

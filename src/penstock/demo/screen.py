@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from decimal import Decimal
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.live import Live
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
@@ -108,10 +108,10 @@ def _titled(title: str, body: RenderableType) -> Panel:
     )
 
 
-def _plain_table(*columns: tuple[str, str]) -> Table:
+def _plain_table(*columns: tuple[str, JustifyMethod]) -> Table:
     table = Table(box=None, expand=True, padding=(0, 1, 0, 0), header_style="dim")
     for name, justify in columns:
-        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        table.add_column(name, justify=justify, no_wrap=True)
     return table
 
 

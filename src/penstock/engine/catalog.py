@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.base.errors import DuplicateObject, UndefinedTable
 from penstock.base.limits import SAMPLE_ROWS_MAX
-from penstock.evaluate.compile import Eval
+from penstock.evaluate.forms import Eval
 from penstock.plan.nodes import Node
 from penstock.sql.tokens import fold
 from penstock.state.arrangement import Arrangement
@@ -57,7 +57,10 @@ class Table:
         return empty_zset(self.schema.types) if whole is None else whole.zset()
 
     def row_count(self) -> int:
-        return self.bag.row_count() if self.bag is not None else self.keyed.rows()  # type: ignore[union-attr]
+        if self.bag is not None:
+            return self.bag.row_count()
+        assert self.keyed is not None
+        return self.keyed.rows()
 
 
 @dataclass

@@ -26,6 +26,7 @@ from penstock.engine.catalog import (
 )
 from penstock.engine.read import Reader
 from penstock.evaluate.compile import compile_expr
+from penstock.evaluate.forms import Eval
 from penstock.plan.nodes import Project
 from penstock.run.inline import Epoch, fill, run
 from penstock.sql.bind import Binder, TableDescription
@@ -33,6 +34,7 @@ from penstock.sql.tokens import fold, quote
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch
 from penstock.state.contents import Contents
+from penstock.zset.column import Column
 from penstock.zset.interchange import from_arrow
 from penstock.zset.types import Schema, SqlType
 from penstock.zset.zset import ZSet, union
@@ -180,7 +182,7 @@ class Core:
         answer = self.reader.query(f"SELECT CAST(({text}) AS {type.duck})")
         return _constant_value(from_arrow(answer.column(0), type))
 
-    def _check(self, table: str, text: str):  # type: ignore[no-untyped-def]
+    def _check(self, table: str, text: str) -> Eval:
         plan = self.binder.plan(f"SELECT ({text}) AS ok FROM {quote(table)}")
         if not isinstance(plan, Project):
             raise BindError(f"CHECK ({text}) cannot be evaluated")
@@ -314,7 +316,7 @@ def added(rows: ZSet, delta: ZSet | None) -> ZSet:
     return rows if delta is None or not len(delta) else union([rows, delta])
 
 
-def _constant_value(column) -> Any:  # type: ignore[no-untyped-def]
+def _constant_value(column: Column) -> Any:
     if column.is_null()[0]:
         return None
     if column.type.kind != "arrow":

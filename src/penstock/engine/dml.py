@@ -25,6 +25,7 @@ from penstock.sql.tokens import fold, quote
 from penstock.state.batch import Layout, build
 from penstock.state.grouping import group_rows
 from penstock.zset.interchange import from_arrow
+from penstock.zset.types import SqlType
 from penstock.zset.zset import ZSet, empty_zset, union
 
 
@@ -329,7 +330,7 @@ def returning(view: View, table: Table, alias: str | None, rows: ZSet, items: st
     return view.query(f"SELECT {items} FROM {source}", extra={"penstock_affected": _numbered(table, rows)})
 
 
-def _columns(table: Table) -> list[tuple[str, object]]:
+def _columns(table: Table) -> list[tuple[str, SqlType]]:
     return list(zip(table.schema.names, table.schema.types, strict=True))
 
 

@@ -140,11 +140,18 @@ class Flow:
         if isinstance(s, st.Show):
             return run.show(core, s)
         if isinstance(s, st.Describe):
-            return run.describe(core, s.name) if s.name else run.describe_query(core, s.query.text)  # type: ignore[union-attr]
+            if s.name:
+                return run.describe(core, s.name)
+            assert s.query is not None
+            return run.describe_query(core, s.query.text)
         if isinstance(s, st.Explain):
             return pa.table({"explain": [core.reader.explain(s.query.text)]})
         if isinstance(s, st.ExplainIncremental):
-            text = self.explain(s.name) if s.name else self._explain_query(s.query.text)  # type: ignore[union-attr]
+            if s.name:
+                text = self.explain(s.name)
+            else:
+                assert s.query is not None
+                text = self._explain_query(s.query.text)
             return pa.table({"explain": text.splitlines()})
         if self._transaction is not None:
             raise TransactionError(

@@ -42,7 +42,7 @@ class FloatSum:
         return FloatSum(self.ids, self.limbs[index])
 
     def nonzero(self) -> np.ndarray:
-        return self.limbs.any(axis=1) if self.ids else np.zeros(len(self.limbs), np.bool_)
+        return np.logical_or.reduce(self.limbs, axis=1) if self.ids else np.zeros(len(self.limbs), np.bool_)
 
     def negative(self) -> FloatSum:
         return FloatSum(self.ids, -self.limbs)
@@ -168,7 +168,7 @@ def _compact(sums: FloatSum) -> FloatSum:
     """Without limbs that are zero everywhere."""
     if not len(sums.limbs) or not sums.ids:
         return sums
-    used = sums.limbs.any(axis=0)
+    used: np.ndarray = np.logical_or.reduce(sums.limbs, axis=0)
     if used.all():
         return sums
     return FloatSum(tuple(i for i, u in zip(sums.ids, used.tolist(), strict=True) if u), sums.limbs[:, used])

@@ -64,7 +64,7 @@ class Project(Node):
         return (self.input,)
 
     @cached_property
-    def schema(self) -> Schema:  # type: ignore[override]
+    def schema(self) -> Schema:
         return Schema(self.names, tuple(e.type for e in self.exprs))
 
 
@@ -120,7 +120,7 @@ class Join(Node):
         return (self.left, self.right)
 
     @cached_property
-    def schema(self) -> Schema:  # type: ignore[override]
+    def schema(self) -> Schema:
         left, right = self.left.schema, self.right.schema
         if self.kind in ("semi", "anti"):
             return left
@@ -145,7 +145,7 @@ class MultiJoin(Node):
         return self.parts
 
     @cached_property
-    def schema(self) -> Schema:  # type: ignore[override]
+    def schema(self) -> Schema:
         names = tuple(n for p in self.parts for n in p.schema.names)
         return Schema(names, tuple(t for p in self.parts for t in p.schema.types))
 
@@ -178,7 +178,7 @@ class Aggregate(Node):
         return (self.input,)
 
     @cached_property
-    def schema(self) -> Schema:  # type: ignore[override]
+    def schema(self) -> Schema:
         keys = tuple(self.input.schema.types[k] for k in self.keys)
         return Schema(self.names, keys + tuple(a.type for a in self.aggs))
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from penstock.base.errors import PenstockError
 from penstock.circuit.circuit import Circuit, CircuitNode
-from penstock.circuit.operator import Delta
+from penstock.circuit.operator import Delta, Result
 from penstock.circuit.operators.arrange import Arrange
 from penstock.circuit.operators.look_up import LookUp
 from penstock.state.arrangement import Arrangement
@@ -39,10 +39,11 @@ def run(circuit: Circuit, changes: dict[int, Delta]) -> Epoch:
                 break
         else:
             continue
-        reads = node.reads
+        reads, operator = node.reads, node.operator
+        assert operator is not None  # a source has no inputs, so it is never scheduled
         state = [*node.owned, *[nodes[r].owned[0] for r in reads]] if reads else node.owned
         try:
-            out, batches = node.operator.step(inputs, state)  # type: ignore[union-attr]
+            out, batches = operator.step(inputs, state)
         except PenstockError as error:
             error.node = node.id
             raise
@@ -102,12 +103,12 @@ def fill(
     return Epoch(results, appends)
 
 
-def _first_step(node: CircuitNode, inputs: list[Delta], nodes: dict[int, CircuitNode]):  # type: ignore[no-untyped-def]
+def _first_step(node: CircuitNode, inputs: list[Delta], nodes: dict[int, CircuitNode]) -> Result:
     operator = node.operator
     assert operator is not None
     seed = operator.seed()
     out: Delta = None
-    batches: object = [None] * len(node.owned)
+    batches: Sequence[Batch | None] = [None] * len(node.owned)
     if any(d is not None and len(d) for d in inputs):
         layouts = [*operator.layouts, *(nodes[r].owned[0].layout for r in node.reads)]
         empty = [Arrangement(node.label, layout) for layout in layouts]

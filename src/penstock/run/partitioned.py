@@ -84,8 +84,8 @@ def _gather(parts: Sequence[Delta]) -> Delta:
     if not present:
         return None
     if isinstance(present[0], Batch):
-        return concat_batches(present)  # type: ignore[arg-type]
-    return union(present)  # type: ignore[arg-type]
+        return concat_batches([p for p in present if isinstance(p, Batch)])
+    return union([p for p in present if isinstance(p, ZSet)])
 
 
 def _state(circuit: Circuit, node: CircuitNode, partition: int, partitions: int) -> list[Arrangement]:

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.base.errors import NotMaintainable
+from penstock.kernels.order import OrderKey
 from penstock.plan import tree
 from penstock.plan.expr import Call, Const, Expr
 from penstock.plan.joins import join
 from penstock.plan.nodes import (
     Distinct,
     Node,
-    OrderKey,
     Project,
     Scan,
     SetOp,

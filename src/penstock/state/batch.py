@@ -104,7 +104,7 @@ def build(
     batch = Batch(hashes, columns, measures)
     if count > 1:
         if layout.one_row:  # within an epoch the old row goes before the new one comes
-            removed = measures[0] < 0  # type: ignore[operator]
+            removed = batch.weights < 0
             if removed.any():
                 early = np.concatenate((np.flatnonzero(removed), np.flatnonzero(~removed)))
                 return _consolidated(layout, batch.take(early[sort_order(hashes[early])]), cancel)

@@ -17,6 +17,11 @@ from penstock.kernels.floatsum import FloatSum
 Measure: TypeAlias = np.ndarray | FloatSum
 
 
+def arrays(measures: Sequence[Measure]) -> Sequence[np.ndarray]:
+    """The same measures, for callers that know that none is a `FloatSum`: weights and counts."""
+    return measures  # type: ignore[return-value]
+
+
 def take(measure: Measure, index: np.ndarray) -> Measure:
     return measure.take(index) if isinstance(measure, FloatSum) else measure[index]
 
@@ -35,7 +40,8 @@ def concat(parts: Sequence[Measure]) -> Measure:
 
 def plus(a: Measure, b: Measure) -> Measure:
     if isinstance(a, FloatSum):
-        return a.plus(b)  # type: ignore[arg-type]
+        assert isinstance(b, FloatSum)
+        return a.plus(b)
     return wide.add(a, b)  # type: ignore[arg-type]
 
 
@@ -55,8 +61,9 @@ def zeros_like(measure: Measure, count: int) -> Measure:
 def add_at(total: Measure, rows: np.ndarray, part: Measure) -> Measure:
     """`total` with `part` added at these rows (each row at most once)."""
     if isinstance(total, FloatSum):
-        spread = FloatSum(part.ids, np.zeros((len(total), len(part.ids)), np.int64))  # type: ignore[union-attr]
-        spread.limbs[rows] = part.limbs  # type: ignore[union-attr]
+        assert isinstance(part, FloatSum)
+        spread = FloatSum(part.ids, np.zeros((len(total), len(part.ids)), np.int64))
+        spread.limbs[rows] = part.limbs
         return total.plus(spread)
     sums = wide.add(total[rows], part)  # type: ignore[arg-type]
     total = total.astype(object) if sums.dtype == object else total.copy()

@@ -12,6 +12,7 @@ A type is a small frozen value; `kind` decides how a column of it is held:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -101,7 +102,7 @@ _ARROW = {
 }
 
 
-def _representation(t: SqlType) -> tuple[str, object, pa.DataType]:
+def _representation(t: SqlType) -> tuple[str, type[Any], pa.DataType]:
     if t.id in _INTEGERS:
         return "fixed", _INTEGERS[t.id], pa.from_numpy_dtype(_INTEGERS[t.id])
     if t.id in _OTHER_FIXED:

@@ -18,7 +18,8 @@ from penstock.circuit import accumulators as acc
 from penstock.circuit.accumulators import MeasureSpec
 from penstock.circuit.operator import Delta, Result
 from penstock.circuit.operators.extremum import Extremum, Registers
-from penstock.evaluate.compile import compile_expr, compile_predicate
+from penstock.evaluate.compile import Predicate, compile_expr, compile_predicate
+from penstock.evaluate.forms import Eval
 from penstock.plan.expr import Expr
 from penstock.plan.nodes import Agg
 from penstock.state import measures as m
@@ -46,6 +47,21 @@ class AggregateInput:
 
 
 class Aggregate:
+    """Measures and extremes of each group.
+
+    >>> from penstock.plan.expr import Col
+    >>> from penstock.zset.column import from_pylist
+    >>> from penstock.zset.types import BIGINT, HUGEINT
+    >>> total = AggregateInput(Agg("sum", Col(BIGINT, 1), HUGEINT), Col(BIGINT, 1), None, 0)
+    >>> by_key = Aggregate([BIGINT], [[0]], [total], [["k", "v"]])
+    >>> groups = Arrangement("groups", by_key.layouts[0])
+    >>> rows = ZSet((from_pylist(BIGINT, [1, 1]), from_pylist(BIGINT, [10, 20])), np.array([1, 1]))
+    >>> out, appended = by_key.step([rows], [groups])
+    >>> groups.append(appended[0])
+    >>> out, by_key.step([rows.take(np.array([0]))], [groups])[0]
+    (ZSet([((1, Decimal('30')), 1)]), ZSet([((1, Decimal('30')), -1), ((1, Decimal('40')), 1)]))
+    """
+
     name = "aggregate"
 
     def __init__(
@@ -58,21 +74,22 @@ class Aggregate:
         self._key_types = tuple(key_types)
         self._keys = [list(k) for k in keys]
         specs: dict[MeasureSpec, int] = {MeasureSpec(acc.ROWS): 0}
-        extremes: dict[tuple[Expr | None, Expr | None, bool], int] = {}
-        self._outputs: list[tuple[bool, object, object]] = []
+        extremes: dict[tuple[Expr, Expr | None, bool], int] = {}
+        # How each aggregate follows from its measures; None: an extreme, and the place of it.
+        self._outputs: list[tuple[acc.Finish | None, list[int]]] = []
         for a in aggs:
             if a.agg.name in EXTREMES:
+                assert a.arg is not None
                 key = (a.arg, a.filter, EXTREMES[a.agg.name])
-                self._outputs.append((True, extremes.setdefault(key, len(extremes)), None))
+                self._outputs.append((None, [extremes.setdefault(key, len(extremes))]))
                 continue
             wanted = acc.measures_of(a.agg, a.arg, a.filter, a.input)
             places = [specs.setdefault(s, len(specs)) for s in wanted]
-            self._outputs.append((False, places, acc.finisher(a.agg, a.arg.type if a.arg else None)))
+            self._outputs.append((acc.finisher(a.agg, a.arg.type if a.arg else None), places))
         self._specs = list(specs)
         self._compiled = [_compile(s.arg, s.filter, names[s.input]) for s in self._specs]
         self._extremes = [
-            Extremum(self._key_types, arg, filter, down, names[0])
-            for arg, filter, down in extremes  # type: ignore[arg-type]
+            Extremum(self._key_types, arg, filter, down, names[0]) for arg, filter, down in extremes
         ]
         self._registers = Registers(self._key_types, [e.type for e in self._extremes])
         groups = Layout(self._key_types, tuple(range(len(self._key_types))), unique=True)
@@ -180,7 +197,7 @@ class Aggregate:
         before = self._values(old, old_extremes)
         after = self._values(new, new_extremes)
         if self._key_types:
-            was, is_now = old[0] > 0, new[0] > 0  # type: ignore[operator]
+            was, is_now = m.arrays(old)[0] > 0, m.arrays(new)[0] > 0
         else:  # without keys there is always one row
             was = is_now = np.ones(len(new[0]), np.bool_)
         same = was & is_now
@@ -192,11 +209,11 @@ class Aggregate:
 
     def _values(self, measures: Sequence[Measure], extremes: Sequence[Column]) -> list[Column]:
         values = []
-        for is_extreme, place, finish in self._outputs:
-            if is_extreme:
-                values.append(extremes[place])  # type: ignore[index]
+        for finish, places in self._outputs:
+            if finish is None:
+                values.append(extremes[places[0]])
             else:
-                values.append(finish([measures[p] for p in place]))  # type: ignore[operator,attr-defined]
+                values.append(finish([measures[p] for p in places]))
         return values
 
     def seed(self) -> ZSet | None:
@@ -225,7 +242,9 @@ def replaced(old: Sequence[Column], new: Sequence[Column], gone: np.ndarray, com
     return rows if len(kept) == 2 * count else rows.take(kept)
 
 
-def _compile(arg: Expr | None, filter: Expr | None, names: Sequence[str]):  # type: ignore[no-untyped-def]
+def _compile(
+    arg: Expr | None, filter: Expr | None, names: Sequence[str]
+) -> tuple[Eval | None, Predicate | None]:
     return (
         compile_expr(arg, names=names) if arg is not None else None,
         compile_predicate(filter, names=names) if filter is not None else None,

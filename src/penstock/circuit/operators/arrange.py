@@ -20,6 +20,17 @@ from penstock.zset.zset import ZSet, without_pairs
 
 
 class Arrange:
+    """The delta as a batch, sorted by the hash of the key.
+
+    >>> from penstock.zset.column import from_pylist
+    >>> from penstock.zset.types import BIGINT
+    >>> arrange = Arrange([BIGINT, BIGINT], key=[0], not_null=[0])
+    >>> delta = ZSet((from_pylist(BIGINT, [1, None]), from_pylist(BIGINT, [10, 20])), np.array([1, 1]))
+    >>> batch, appended = arrange.step([delta], [])
+    >>> batch.zset(), appended[0] is batch
+    (ZSet([((1, 10), 1)]), True)
+    """
+
     name = "arrange"
 
     def __init__(

@@ -18,6 +18,13 @@ from penstock.zset.zset import ZSet
 
 
 class Constant(Stateless):
+    """Rows that are there from the beginning.
+
+    >>> from penstock.zset.types import BIGINT
+    >>> Constant([BIGINT], [(1,), (None,)]).seed()
+    ZSet([((1,), 1), ((None,), 1)])
+    """
+
     name = "constant"
 
     def __init__(self, types: Sequence[SqlType], rows: Sequence[tuple[Any, ...]]) -> None:

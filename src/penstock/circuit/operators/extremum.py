@@ -28,7 +28,17 @@ from penstock.zset.zset import ZSet
 
 
 class Extremum:
-    """One MIN (or MAX: descending) over one argument."""
+    """One MIN (or MAX: descending) over one argument.
+
+    >>> from penstock.plan.expr import Col
+    >>> from penstock.zset.column import from_pylist
+    >>> from penstock.zset.types import BIGINT
+    >>> least = Extremum([], Col(BIGINT, 0), None, descending=False, names=["a"])
+    >>> rows = ZSet((from_pylist(BIGINT, [5, 3, None]),), np.array([1, 1, 1]))
+    >>> whole, member = np.zeros(1, np.uint64), np.zeros(3, np.int64)  # one group
+    >>> least.step(rows, (), whole, member, nulls(BIGINT, 1), Arrangement("", least.layout))[0]
+    Column(BIGINT, [3])
+    """
 
     def __init__(
         self,
@@ -172,7 +182,7 @@ class Extremum:
         if not starts:
             return first_alive(self.layout, batches, hash, key, None, self.type)
         candidates = concat(starts)
-        start = candidates.take(np.argmin(self._codes(candidates))[None])
+        start = candidates.take(np.array([np.argmin(self._codes(candidates))]))
         return first_alive(self.layout, batches, hash, key, start, self.type)
 
 

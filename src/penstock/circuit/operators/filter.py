@@ -15,6 +15,18 @@ from penstock.zset.zset import ZSet
 
 
 class Filter(Stateless):
+    """The delta's rows for which the predicate is true (not NULL).
+
+    >>> import numpy as np
+    >>> from penstock.plan.expr import Call, Col, Const
+    >>> from penstock.zset.column import from_pylist
+    >>> from penstock.zset.types import BIGINT, BOOLEAN
+    >>> large = Call(BOOLEAN, ">", (Col(BIGINT, 0), Const(BIGINT, 2)))
+    >>> delta = ZSet((from_pylist(BIGINT, [1, 3, None]),), np.array([1, -1, 1]))
+    >>> Filter(large, ["a"]).step([delta], [])[0]
+    ZSet([((3,), -1)])
+    """
+
     name = "filter"
 
     def __init__(self, predicate: Expr, names: Sequence[str]) -> None:

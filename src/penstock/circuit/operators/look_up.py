@@ -24,7 +24,19 @@ from penstock.zset.zset import ZSet, union
 
 
 class LookUp(Stateless):
-    """Inputs: the rows, and (where it sees the epoch's new rows) the arrangement's delta."""
+    """Inputs: the rows, and (where it sees the epoch's new rows) the arrangement's delta.
+
+    >>> import numpy as np
+    >>> from penstock.circuit.operators.arrange import Arrange
+    >>> from penstock.zset.column import from_pylist
+    >>> from penstock.zset.types import BIGINT
+    >>> arrange = Arrange([BIGINT, BIGINT], key=[0], not_null=[0])
+    >>> stored = ZSet((from_pylist(BIGINT, [1, 1]), from_pylist(BIGINT, [10, 11])), np.array([1, 1]))
+    >>> b = Arrangement("b", arrange.layouts[0], arrange.step([stored], [])[1])
+    >>> rows = ZSet((from_pylist(BIGINT, [1, 2]),), np.array([-1, 1]))
+    >>> LookUp(probe=[0], not_null=[0], columns=[1]).step([rows], [b])[0]
+    ZSet([((1, 10), -1), ((1, 11), -1)])
+    """
 
     name = "look_up"
 

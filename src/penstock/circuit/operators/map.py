@@ -15,6 +15,18 @@ from penstock.zset.zset import ZSet, without_pairs
 
 
 class Map(Stateless):
+    """Expressions over the columns of each row.
+
+    >>> import numpy as np
+    >>> from penstock.plan.expr import Call
+    >>> from penstock.zset.column import from_pylist
+    >>> from penstock.zset.types import BIGINT
+    >>> square = Call(BIGINT, "*", (Col(BIGINT, 0), Col(BIGINT, 0)))
+    >>> delta = ZSet((from_pylist(BIGINT, [3, 4]),), np.array([1, -1]))
+    >>> Map([square, Col(BIGINT, 0)], ["a"]).step([delta], [])[0]
+    ZSet([((9, 3), 1), ((16, 4), -1)])
+    """
+
     name = "map"
 
     def __init__(self, exprs: Sequence[Expr], names: Sequence[str]) -> None:

@@ -31,7 +31,21 @@ from penstock.zset.zset import ZSet, union
 
 
 class MatchJoin:
-    """Inputs: A's delta, B's delta arranged by key. Reads: A arranged by key, B arranged by key."""
+    """Inputs: A's delta, B's delta arranged by key. Reads: A arranged by key, B arranged by key.
+
+    >>> from penstock.plan.expr import Call, Col
+    >>> from penstock.state.batch import build
+    >>> from penstock.zset.column import from_pylist
+    >>> from penstock.zset.types import BIGINT
+    >>> less = Call(BOOLEAN, "<", (Col(BIGINT, 0), Col(BIGINT, 1)))
+    >>> semi = MatchJoin("semi", [BIGINT], [], [], [], [0], less, ["a", "b"])
+    >>> keyless = Layout((BIGINT,), ())
+    >>> state = [Arrangement("", layout) for layout in (semi.layouts[0], keyless, keyless)]
+    >>> a = ZSet((from_pylist(BIGINT, [1, 9]),), np.array([1, 1]))
+    >>> b = build(keyless, (from_pylist(BIGINT, [5]),), (np.array([1]),))
+    >>> semi.step([a, b], state)[0]  # the rows of A that are less than some row of B
+    ZSet([((1,), 1)])
+    """
 
     def __init__(
         self,
@@ -63,7 +77,7 @@ class MatchJoin:
         rows = self._touched(left, right, left_state)
         if rows is None:
             return None, (None,)
-        old = matches.lookup(rows.hashes, rows.columns, [np.zeros(0, np.int64)] * 3)
+        old = m.arrays(matches.lookup(rows.hashes, rows.columns, [np.zeros(0, np.int64)] * 3))
         weight, change = old[0], rows.weights
         new_weight = weight + change
         delta_hits = self._count(rows, [right] if right is not None else [])
@@ -153,11 +167,11 @@ class MatchJoin:
                 hint="Aggregate the subquery, or make its condition pick one row.",
             )
 
-    def _emit(self, rows: Batch, old: Sequence[m.Measure], new: Sequence[np.ndarray]) -> ZSet | None:
+    def _emit(self, rows: Batch, old: Sequence[np.ndarray], new: Sequence[np.ndarray]) -> ZSet | None:
         if self._kind == "mark":
-            return self._emit_marks(rows, old, new)  # type: ignore[arg-type]
+            return self._emit_marks(rows, old, new)
         wanted = self._kind == "semi"
-        before = np.where((old[1] > 0) == wanted, old[0], 0)  # type: ignore[operator]
+        before = np.where((old[1] > 0) == wanted, old[0], 0)
         after = np.where((new[1] > 0) == wanted, new[0], 0)
         weights = after - before
         changed = np.flatnonzero(weights)

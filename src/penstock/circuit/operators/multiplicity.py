@@ -33,6 +33,19 @@ FUNCTIONS: dict[str, Callable[[Counts], np.ndarray]] = {
 
 
 class Multiplicity:
+    """One of `FUNCTIONS` over the counts of each row.
+
+    >>> from penstock.zset.column import from_pylist
+    >>> from penstock.zset.types import BIGINT
+    >>> distinct = Multiplicity("distinct", [BIGINT], inputs=1)
+    >>> counts = Arrangement("counts", distinct.layouts[0])
+    >>> out, appended = distinct.step([ZSet((from_pylist(BIGINT, [7, 7]),), np.array([1, 1]))], [counts])
+    >>> counts.append(appended[0])
+    >>> gone = ZSet((from_pylist(BIGINT, [7]),), np.array([-1]))
+    >>> out, distinct.step([gone], [counts])[0]  # one of two is taken away: it is still there
+    (ZSet([((7,), 1)]), ZSet([]))
+    """
+
     def __init__(self, name: str, types: Sequence[SqlType], inputs: int) -> None:
         self.name = name
         self._weight = FUNCTIONS[name]
@@ -46,7 +59,7 @@ class Multiplicity:
             return None, (None,)
         old = state[0].lookup(change.hashes, change.columns, change.measures)
         new = [m.plus(a, b) for a, b in zip(old, change.measures, strict=True)]
-        weights = self._weight(new) - self._weight(old)  # type: ignore[arg-type]
+        weights = self._weight(m.arrays(new)) - self._weight(m.arrays(old))
         changed = np.flatnonzero(weights)
         out = ZSet(change.columns, weights)
         return (out if len(changed) == len(out) else out.take(changed)), (change,)
@@ -66,4 +79,4 @@ class Multiplicity:
         return None
 
     def law(self) -> str:
-        return ACCUMULATOR_SUM.title
+        return f"{ACCUMULATOR_SUM.title}; clamp_not_a_law"

@@ -20,6 +20,7 @@ from penstock.circuit.operator import Delta, Result
 from penstock.circuit.operators.match_join import marks, with_marks
 from penstock.circuit.operators.presence_join import count_of
 from penstock.kernels.hashing import hash_columns
+from penstock.state import measures as m
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch, Layout, build
 from penstock.state.laws import ACCUMULATOR_SUM
@@ -29,7 +30,17 @@ from penstock.zset.zset import ZSet, union
 
 
 class NotInJoin:
-    """Inputs: A's delta, B's delta. Reads: A arranged by x (NULLs too)."""
+    """Inputs: A's delta, B's delta. Reads: A arranged by x (NULLs too).
+
+    >>> from penstock.zset.column import from_pylist
+    >>> from penstock.zset.types import BIGINT
+    >>> mark = NotInJoin(BIGINT, 0, 0, [0])
+    >>> state = [Arrangement("", layout) for layout in (*mark.layouts, Layout((BIGINT,), (0,)))]
+    >>> x = ZSet((from_pylist(BIGINT, [1, 2]),), np.array([1, 1]))
+    >>> y = ZSet((from_pylist(BIGINT, [2, None]),), np.array([1, 1]))
+    >>> mark.step([x, None], state)[0], mark.step([x, y], state)[0]
+    (ZSet([((1, False), 1), ((2, False), 1)]), ZSet([((1, None), 1), ((2, True), 1)]))
+    """
 
     name = "not_in_join"
 
@@ -116,6 +127,6 @@ class NotInJoin:
 def _totals(totals: Arrangement, change: Batch | None) -> tuple[bool, bool]:
     """Whether there is any row, and any NULL."""
     batches = totals.batches if change is None else [*totals.batches, change]
-    rows = sum(int(b.measures[0].sum()) for b in batches)  # type: ignore[union-attr]
-    nulls = sum(int(b.measures[1].sum()) for b in batches)  # type: ignore[union-attr]
+    rows = sum(int(b.weights.sum()) for b in batches)
+    nulls = sum(int(m.arrays(b.measures)[1].sum()) for b in batches)
     return rows > 0, nulls > 0

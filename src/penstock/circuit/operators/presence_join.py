@@ -28,7 +28,17 @@ from penstock.zset.zset import ZSet, union
 
 
 class PresenceJoin:
-    """Inputs: A's delta, B's delta, A's delta arranged by the key. Reads: A arranged by the key."""
+    """Inputs: A's delta, B's delta, A's delta arranged by the key. Reads: A arranged by the key.
+
+    >>> from penstock.zset.column import from_pylist
+    >>> from penstock.zset.types import BIGINT
+    >>> anti = PresenceJoin("anti", [BIGINT], [0], [0], not_null=[0], left_columns=[0])
+    >>> state = [Arrangement("counts", anti.layouts[0]), Arrangement("a", Layout((BIGINT,), (0,)))]
+    >>> a = ZSet((from_pylist(BIGINT, [1, 2, None]),), np.array([1, 1, 1]))
+    >>> b = ZSet((from_pylist(BIGINT, [2]),), np.array([1]))
+    >>> anti.step([a, b, None], state)[0]
+    ZSet([((None,), 1), ((1,), 1)])
+    """
 
     def __init__(
         self,

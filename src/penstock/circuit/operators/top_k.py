@@ -44,6 +44,19 @@ class Ranked:
 
 
 class TopK:
+    """The rows from `offset` on, at most `limit` of them.
+
+    >>> from penstock.zset.column import from_pylist
+    >>> from penstock.zset.types import BIGINT
+    >>> top = TopK([BIGINT], [OrderKey(0, descending=True)], limit=2, offset=0)
+    >>> state = [Arrangement("", layout) for layout in top.layouts]
+    >>> out, appended = top.step([ZSet((from_pylist(BIGINT, [1, 5, 3]),), np.array([1, 1, 1]))], state)
+    >>> for arrangement, batch in zip(state, appended):
+    ...     arrangement.append(batch)
+    >>> out, top.step([ZSet((from_pylist(BIGINT, [5]),), np.array([-1]))], state)[0]
+    (ZSet([((5,), 1), ((3,), 1)]), ZSet([((5,), -1), ((1,), 1)]))
+    """
+
     name = "top_k"
 
     def __init__(
