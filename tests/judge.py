@@ -25,6 +25,8 @@ SETTINGS = (
     "SET TimeZone = 'UTC'",
     "SET threads = 1",
     "SET python_enable_replacements = false",
+    # It takes LIMIT 1 away from a query of five rows (DuckDB 2.0.0, seed 1181 of the random cases).
+    "SET disabled_optimizers = 'statistics_propagation'",
 )
 _CREATE = re.compile(
     r"^\s*CREATE\s+(?P<replace>OR\s+REPLACE\s+)?MATERIALIZED\s+VIEW\s+(?P<name>\"(?:[^\"]|\"\")+\"|\w+)", re.I

@@ -20,7 +20,7 @@ TABLE_WEIGHTS = {
     "region": 1, "nation": 5, "supplier": 25, "part": 40, "partsupp": 40, "customer": 45, "orders": 80, "lineitem": 130,
 }  # fmt: skip
 
-SUPPLIER_NATIONS = (3, 20)  # CANADA and SAUDI ARABIA: queries 20 and 21
+SUPPLIER_NATIONS = (2, 3, 20)  # BRAZIL, CANADA and SAUDI ARABIA: queries 8, 20 and 21
 CUSTOMER_NATIONS = (1, 2, 3, 17, 24)  # AMERICA: query 8
 
 
@@ -36,7 +36,8 @@ class Changes:
         self.next_key = 10_000_000
         self.next_line = 100
         self.hot_parts: list[int] = []
-        self.pairs: set[tuple[int, int]] = set()
+        offers = tables["partsupp"]
+        self.pairs = set(zip(offers["ps_partkey"].to_pylist(), offers["ps_suppkey"].to_pylist(), strict=True))
         self.hot_suppliers = _keys_in(tables["supplier"], "s_suppkey", "s_nationkey", SUPPLIER_NATIONS)
         self.hot_customers = _keys_in(tables["customer"], "c_custkey", "c_nationkey", CUSTOMER_NATIONS)
 
@@ -153,8 +154,8 @@ class Changes:
     def _pair(self, part: int) -> Row:
         """The part and a supplier that never had this part: a pair is a key of partsupp."""
         supplier = self._supplier()
-        if (part, supplier) in self.pairs or part not in self.hot_parts:
-            supplier = self.next_key
+        if (part, supplier) in self.pairs:
+            supplier = self.next_key  # of no supplier there is
         self.pairs.add((part, supplier))
         return {"ps_partkey": part, "ps_suppkey": supplier}
 

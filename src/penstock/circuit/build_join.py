@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.circuit.estimate import Estimator
-from penstock.plan.expr import Expr, columns_of
+from penstock.plan.expr import Call, Col, Expr, columns_of
 from penstock.plan.nodes import MultiJoin
+from penstock.zset.types import BOOLEAN
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,9 @@ def _path(
     waiting = list(join.filters)
     for part in order:
         keys = _keys(join, bound, part, part_of, offsets)
+        surplus = _surplus(join, bound, part, part_of, keys, offsets)
         bound = bound | {part}
-        ready = [f for f in waiting if {part_of[c] for c in columns_of(f)} <= bound]
+        ready = surplus + [f for f in waiting if {part_of[c] for c in columns_of(f)} <= bound]
         waiting = [f for f in waiting if f not in ready]
         steps.append(
             PathStep(
@@ -102,3 +104,25 @@ def _keys(
                 column = mine - offsets[part]
                 found.setdefault(column, (column, theirs, null_safe))
     return [found[c] for c in sorted(found)]
+
+
+def _surplus(
+    join: MultiJoin,
+    bound: set[int],
+    part: int,
+    part_of: Sequence[int],
+    keys: Sequence[tuple[int, int, bool]],
+    offsets: Sequence[int],
+) -> list[Expr]:
+    """Equalities that the key does not say, as filters: a column that must equal two others is in the key
+    with one of them, and nothing else makes sure of the second."""
+    said = {(offsets[part] + column, position, null_safe) for column, position, null_safe in keys}
+    types = join.schema.types
+    found: list[Expr] = []
+    for a, b, null_safe in join.equalities:
+        for mine, theirs in ((a, b), (b, a)):
+            is_here = part_of[mine] == part and part_of[theirs] in bound
+            if is_here and (mine, theirs, null_safe) not in said:
+                name = "is_not_distinct" if null_safe else "="
+                found.append(Call(BOOLEAN, name, (Col(types[mine], mine), Col(types[theirs], theirs))))
+    return found

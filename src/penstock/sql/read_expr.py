@@ -94,7 +94,11 @@ def _function(item: Json, columns: Sequence[Expr]) -> Expr:
         return Call(type, COMPARISONS[kind], args, position_of(item))
     if kind == "OPERATOR_CAST":
         return cast(args[0], type, bool(data.get("try_cast")), position_of(item))
+    if kind == "COMPARE_BETWEEN":
+        return _within(args[0], args[1], args[2], data, position_of(item))
     name = item["qname"]["path"][-1]
+    if name.startswith("__"):  # of DuckDB's own making: it could not be written down as SQL again
+        raise Unreadable(f"internal function {name}")
     if "aggr_expr" in (data.get("bind_data") or {}) and len(args) == 1:  # list_sum(l) and the like
         inner = data["bind_data"]["aggr_expr"]["qname"]["path"][-1]
         name, args = "list_aggregate", (*args, Const(t.VARCHAR, inner))
@@ -155,9 +159,14 @@ def _case(item: Json, columns: Sequence[Expr]) -> Expr:
 
 def _between(item: Json, columns: Sequence[Expr]) -> Expr:
     value, lower, upper = (read_expr(item[k], columns) for k in ("input", "lower", "upper"))
-    low = call(BOOLEAN, ">=" if item["lower_inclusive"] else ">", value, lower)
-    high = call(BOOLEAN, "<=" if item["upper_inclusive"] else "<", value, upper)
-    return Call(BOOLEAN, "and", (low, high), position_of(item))
+    return _within(value, lower, upper, item, position_of(item))
+
+
+def _within(value: Expr, lower: Expr, upper: Expr, ends: Json, position: int | None) -> Expr:
+    """`value BETWEEN lower AND upper`, with the ends included or not."""
+    low = call(BOOLEAN, ">=" if ends["lower_inclusive"] else ">", value, lower)
+    high = call(BOOLEAN, "<=" if ends["upper_inclusive"] else "<", value, upper)
+    return Call(BOOLEAN, "and", (low, high), position)
 
 
 def _refused(words: str) -> Callable[[Json, Sequence[Expr]], Expr]:
