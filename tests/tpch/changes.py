@@ -41,7 +41,7 @@ class Changes:
         self.hot_suppliers = _keys_in(tables["supplier"], "s_suppkey", "s_nationkey", SUPPLIER_NATIONS)
         self.hot_customers = _keys_in(tables["customer"], "c_custkey", "c_nationkey", CUSTOMER_NATIONS)
 
-    def epoch(self, operations: int = 40) -> dict[str, pa.Table]:
+    def epoch(self, operations: int = 80) -> dict[str, pa.Table]:
         """Some operations on some tables, as one delta with _weight for each table that changes."""
         deltas: dict[str, list[Row]] = {name: [] for name in TABLES}
         names, weights = list(TABLE_WEIGHTS), list(TABLE_WEIGHTS.values())
