@@ -161,3 +161,13 @@ def test_a_watch_that_is_not_read_does_not_eat_the_memory(
         list(watch)
     assert caught.value.hint
     assert flow.snapshot("sums").num_rows == 1
+
+
+def test_replacing_a_view_ends_its_watches() -> None:
+    with penstock.Flow() as flow:
+        flow.sql("CREATE TABLE t (a INTEGER); CREATE MATERIALIZED VIEW v AS SELECT a FROM t")
+        watch = flow.watch("v")
+        flow.sql("CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT a, a + 1 AS b FROM t")
+        flow.sql("INSERT INTO t VALUES (1)")
+        assert list(watch) == []
+        assert flow.snapshot("v").to_pylist() == [{"a": 1, "b": 2}]

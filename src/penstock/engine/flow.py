@@ -162,17 +162,23 @@ class Flow:
     def _define(self, s: st.Statement) -> pa.Table:
         core = self._core
         if isinstance(s, st.CreateTable):
-            return run.create_table(core, s)
+            return self._replacing(s, run.create_table(core, s))
         if isinstance(s, st.CreateTableAs):
             return self._change(lambda t: run.create_table_as(core, s, t))
         if isinstance(s, st.CreateView):
             return run.create_view(core, s)
         if isinstance(s, st.CreateMaterializedView):
-            return run.create_materialized(core, s)
+            return self._replacing(s, run.create_materialized(core, s))
         if isinstance(s, st.Drop):
             self._close_watches(run.drop(core, s))
             return run.status(f"DROP {s.kind.upper()}")
         raise SqlSyntaxError(f"{type(s).__name__} is not a statement of a flow")
+
+    def _replacing(self, s: st.CreateTable | st.CreateMaterializedView, answer: pa.Table) -> pa.Table:
+        """End the watches on what OR REPLACE took away: its columns may be others now."""
+        if s.or_replace:
+            self._close_watches([s.name])
+        return answer
 
     def _view_of_flow(self) -> Transaction:
         return self._transaction if self._transaction is not None else Transaction(self._core)
