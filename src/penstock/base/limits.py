@@ -48,3 +48,48 @@ POINT_KEYS_MAX = 10_000
 
 # Rows of a table that are looked at to estimate how many different values its columns have.
 SAMPLE_ROWS_MAX = 50_000
+
+# A file has a checksum for each block of this size: small enough that checking one is a fraction of a
+# millisecond, large enough that the checksums of a file of a gigabyte are 8 KB.
+CHECKSUM_BLOCK_BYTES = 1 << 20
+
+# A call to storage that takes longer than this has failed, and its outcome is not known.
+STORAGE_CALL_SECONDS_MAX = 120
+
+# Rows of the database fetched at a time.
+SCAN_ROWS_MAX = 512
+
+# How often a reader looks for a newer epoch.
+READER_POLL_MS = 100
+
+# Files of SlateDB's write-ahead log before it sorts them into larger ones: opening a flow reads them all.
+TRUTH_LOG_FILES_MAX = 256
+
+# How often SlateDB removes its own files that nothing needs, and how old such a file must be.
+TRUTH_COLLECT_SECONDS = 60
+
+# What is larger than this is a file; what is smaller stands in the database, through whose binding bytes
+# pass at about 5 MB a second.
+CHUNK_BYTES_MAX = 32_768
+
+# Deltas that wait to be written. Beyond it a tick waits until storage has caught up.
+JOURNAL_BYTES_MAX = 256 << 20
+
+# State is written down when running the epochs since the last time again would take about this long, or
+# there are so many of them: that is what a restart after a crash has to do.
+FLUSH_REPLAY_SECONDS_MAX = 0.5
+FLUSH_EPOCHS_MAX = 2_000
+FLUSH_ROWS_MAX = 200_000
+
+# Keys that ticks came with, kept to recognise the same tick again.
+IDEMPOTENCY_KEYS_MAX = 100_000
+IDEMPOTENCY_KEY_BYTES_MAX = 512
+
+# A file that nothing names any more is deleted this much later: a reader may just be opening it.
+COLLECT_AFTER_SECONDS = 30
+
+# Groups of epochs forgotten at a time.
+TRIM_GROUPS_MAX = 5_000
+
+# A file whose writing ended in doubt is written again under another name, this often.
+PUT_ATTEMPTS_MAX = 3

@@ -8,7 +8,7 @@ logarithmic and no tick pays for a whole merge.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -175,6 +175,19 @@ class Arrangement:
         at = next(i for i, b in enumerate(self.batches) if b is merging.older)
         result = merging.result()
         self.batches[at : at + 2] = [result] if len(result) else []
+
+    def attach(self, batches: Sequence[Batch]) -> None:
+        """Begin with these batches: what storage had."""
+        self.batches = list(batches)
+        self._merging.clear()
+
+    def swap(self, by_identity: Mapping[int, Batch]) -> None:
+        """Exchange batches for equal ones, by the identity of the old: for those that became files."""
+        batches = self.batches
+        for i, batch in enumerate(batches):
+            new = by_identity.get(id(batch))
+            if new is not None and not self._is_merging(batch):
+                batches[i] = new
 
     def compact(self) -> None:
         """Merge everything into one batch: for bulk loads and tests."""

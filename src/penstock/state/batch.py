@@ -44,9 +44,11 @@ class Layout:
 
 
 class Batch:
-    """Rows sorted by hash, with their measures."""
+    """Rows sorted by hash, with their measures. `ref` says where storage has the batch, once it has."""
 
-    __slots__ = ("columns", "hashes", "measures")
+    __slots__ = ("columns", "hashes", "measures", "ref")
+
+    ref: object | None
 
     def __init__(
         self, hashes: np.ndarray, columns: tuple[Column, ...], measures: tuple[Measure, ...]
@@ -54,6 +56,7 @@ class Batch:
         self.hashes = hashes
         self.columns = columns
         self.measures = measures
+        self.ref = None
 
     def __len__(self) -> int:
         return len(self.hashes)

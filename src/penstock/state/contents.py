@@ -6,14 +6,14 @@ when it has grown, or when somebody reads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from penstock.base.limits import LOG_DELTAS_MAX, LOG_ROWS_MAX
 from penstock.kernels.hashing import hash_columns
 from penstock.state.arrangement import Arrangement
-from penstock.state.batch import Layout, build
+from penstock.state.batch import Batch, Layout, build
 from penstock.zset.types import SqlType
 from penstock.zset.zset import ZSet, empty_zset, union
 
@@ -58,6 +58,10 @@ class Contents:
         for batch, mine, theirs in arrangement.probe(hash_columns(rows.columns, len(rows)), rows.columns):
             np.add.at(total, mine, batch.weights[theirs])
         return total
+
+    def swap(self, by_identity: Mapping[int, Batch]) -> None:
+        """Exchange batches for equal ones: see `Arrangement.swap`."""
+        self._arrangement.swap(by_identity)
 
     def row_count(self) -> int:
         """Rows stored (those that a later delta takes away counted too)."""

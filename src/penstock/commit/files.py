@@ -1,0 +1,83 @@
+"""The flow's files: batches and large deltas, written once under names that no other attempt can use."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.base.errors import StorageUnavailable
+from penstock.base.limits import PUT_ATTEMPTS_MAX
+from penstock.state.batch_file import FileRef, MappedFile, StoredBatch, describe, serialise
+from penstock.state.measures import Measure
+from penstock.store.cache import LocalCache
+from penstock.store.objects import Objects
+from penstock.zset.column import Column
+from penstock.zset.types import SqlType
+
+FOLDER = "batches/"
+PARENT = "@"  # "@0/batches/x": a file of the first parent of a branch
+
+
+class Files:
+    """Writes and opens files. The session in a file's name says which writer made it."""
+
+    def __init__(
+        self,
+        own: Objects,
+        cache: LocalCache | None,
+        parents: Sequence[tuple[Objects, LocalCache | None]] = (),
+    ) -> None:
+        self.session = uuid.uuid4().hex[:12]
+        self.objects = own
+        self._cache = cache
+        self._parents = list(parents)
+        self._numbers = itertools.count(1)
+        self.bytes_written = 0
+        self.files_written = 0
+
+    def write(
+        self, hashes: np.ndarray | None, columns: Sequence[Column], measures: Sequence[Measure]
+    ) -> FileRef:
+        """Rows as a new file."""
+        data = serialise(hashes, columns, measures)
+        name = self._put(data)
+        self.bytes_written += data.size
+        self.files_written += 1
+        return describe(name, data, len(measures[0]))
+
+    def _put(self, data: pa.Buffer) -> str:
+        """Write the bytes under a new name; under another one where it is not known whether that happened."""
+        for attempt in range(PUT_ATTEMPTS_MAX):
+            name = f"{FOLDER}{self.session}-{next(self._numbers):08d}.arrow"
+            try:
+                self.objects.put(name, data)
+                return name
+            except StorageUnavailable:
+                if attempt + 1 == PUT_ATTEMPTS_MAX:
+                    raise
+        raise AssertionError("the loop returns or raises")
+
+    def batch(self, ref: FileRef, types: Sequence[SqlType]) -> StoredBatch:
+        return StoredBatch(ref, types, self.open)
+
+    def open(self, ref: FileRef) -> MappedFile:
+        """Map a file into memory; from the local cache where the storage is remote."""
+        objects, cache, name = self._place(ref.name)
+        path = objects.local_path(name)
+        if path is None and cache is not None:
+            path = cache.hold(name, ref.bytes, ref.checksum)
+        if path is None:
+            return MappedFile(ref, pa.py_buffer(objects.get(name)))
+        with pa.memory_map(str(path)) as mapped:
+            return MappedFile(ref, mapped.read_buffer())
+
+    def _place(self, name: str) -> tuple[Objects, LocalCache | None, str]:
+        if not name.startswith(PARENT):
+            return self.objects, self._cache, name
+        number, _, rest = name[len(PARENT) :].partition("/")
+        objects, cache = self._parents[int(number)]
+        return objects, cache, rest

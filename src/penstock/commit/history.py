@@ -1,0 +1,83 @@
+"""History: what changed in a relation between two epochs, and which epoch it was at a time.
+
+A relation's rows at an epoch are its rows now, less what has changed since: Z-sets can be subtracted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from penstock.base.errors import HistoryGone
+from penstock.commit import keys
+from penstock.commit.files import Files
+from penstock.commit.manifest import Manifest
+from penstock.commit.record import EpochRecord, Part, decode_group
+from penstock.commit.truth import Truth
+from penstock.state.packing import unpack
+from penstock.zset.types import SqlType
+from penstock.zset.zset import ZSet
+
+
+class History:
+    """Reads the log of epochs."""
+
+    def __init__(self, truth: Truth, files: Files, manifest: Callable[[], Manifest]) -> None:
+        self._truth = truth
+        self._files = files
+        self._manifest = manifest
+
+    @property
+    def oldest(self) -> int:
+        """The oldest epoch whose state can still be had."""
+        return self._manifest().history_from
+
+    def check(self, epoch: int) -> None:
+        """Raise if the state of this epoch is not to be had any more."""
+        if epoch < self.oldest:
+            raise HistoryGone(
+                f"epoch {epoch} is beyond what is retained: the oldest epoch to be had is {self.oldest}",
+                hint="Keep more with retain_history= or RETAIN HISTORY FOR.",
+            )
+
+    def deltas(
+        self, relation: int, types: Sequence[SqlType], first: int, last: int
+    ) -> Iterator[tuple[int, int, ZSet]]:
+        """The epochs from `first` to `last` that changed the relation: number, time, delta."""
+        for record in read_log(self._truth, first):
+            if record.epoch > last:
+                return
+            part = record.part(relation)
+            if part is not None:
+                yield record.epoch, record.time_us, read_part(self._files, part, types)
+
+    def epoch_at(self, time_us: int, newest: int) -> int:
+        """The last epoch that was committed at this time or before it."""
+        manifest = self._manifest()
+        if time_us < manifest.history_from_us:
+            self.check(manifest.history_from - 1)
+        low, high = manifest.history_from, newest  # the answer is one of low .. high
+        while low < high:
+            middle = (low + high + 1) // 2
+            record = next(read_log(self._truth, middle), None)
+            if record is None or record.time_us > time_us:
+                high = middle - 1
+            else:
+                low = middle
+        return low
+
+
+def read_log(truth: Truth, first: int) -> Iterator[EpochRecord]:
+    """The epochs from `first` on, in order."""
+    for _, value in truth.scan(keys.serial(keys.LOG, first), keys.after(keys.LOG)):
+        for record in decode_group(value):
+            if record.epoch >= first:
+                yield record
+
+
+def read_part(files: Files, part: Part, types: Sequence[SqlType]) -> ZSet:
+    """The rows of one relation's delta."""
+    if part.file is not None:
+        batch = files.batch(part.file, types)
+        return ZSet(batch.columns, batch.weights)
+    _, columns, measures = unpack(part.packed, types)
+    return ZSet(columns, measures[0])  # type: ignore[arg-type]

@@ -1,0 +1,190 @@
+"""The journal: epochs on their way to storage, one atomic write for all that are waiting.
+
+Whoever commits hands an entry over and goes on; a thread writes what has gathered. An entry that
+somebody waits for is written at once, together with every other that has come meanwhile (group
+commit); the others at the latest after the commit interval. Order is kept, so a crash can only lose
+the last epochs, each of them whole.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.base import faults
+from penstock.base.errors import PenstockError, StorageError
+from penstock.base.limits import CHUNK_BYTES_MAX, JOURNAL_BYTES_MAX, STORAGE_CALL_SECONDS_MAX
+from penstock.commit.record import EpochRecord, Part, log_writes
+from penstock.commit.truth import Truth
+from penstock.state.batch import Batch
+from penstock.state.batch_file import FileRef
+from penstock.state.packing import pack
+from penstock.zset.zset import ZSet
+
+FileWriter = Callable[[ZSet | Batch], FileRef]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One epoch to be written: the delta of each relation, and what else must become true with it."""
+
+    epoch: int
+    time_us: int
+    deltas: Sequence[tuple[int, ZSet | Batch]]
+    note: dict[str, Any] = field(default_factory=dict)
+    puts: dict[bytes, bytes] = field(default_factory=dict)
+    deletes: Sequence[bytes] = ()
+
+    def size(self) -> int:
+        return sum(_size(delta) for _, delta in self.deltas)
+
+
+def _size(delta: ZSet | Batch) -> int:
+    return int(delta.weights.nbytes) + sum(c.nbytes() for c in delta.columns)
+
+
+class Journal:
+    """Writes entries in order. `durable` is the last epoch that is on storage."""
+
+    def __init__(
+        self,
+        truth: Truth,
+        write_file: FileWriter,
+        epoch: int,
+        interval_s: float,
+        on_write: Callable[[Sequence[EpochRecord]], None] = lambda _: None,
+    ) -> None:
+        self._truth = truth
+        self._write_file = write_file
+        self._interval_s = interval_s
+        self._on_write = on_write
+        self._waiting: deque[Entry] = deque()
+        self._waiting_bytes = 0
+        self._changed = threading.Condition()
+        self._urgent = 0  # the last epoch that somebody waits for
+        self._closing = False
+        self.durable = epoch
+        self.failure: PenstockError | None = None
+        self._thread = threading.Thread(target=self._serve, name="penstock-journal", daemon=True)
+        self._thread.start()
+
+    def submit(self, entry: Entry) -> None:
+        """Queue an entry. Blocks only while too much is waiting already."""
+        size = entry.size()
+        with self._changed:
+            self._check()
+            while self._waiting and self._waiting_bytes + size > JOURNAL_BYTES_MAX:
+                self._urgent = self._waiting[-1].epoch
+                self._changed.notify_all()
+                self._changed.wait()
+                self._check()
+            self._waiting.append(entry)
+            self._waiting_bytes += size
+            if len(self._waiting) == 1:
+                self._changed.notify_all()
+
+    def wait(self, epoch: int) -> None:
+        """Return when the epoch is on storage; raise if it cannot be brought there."""
+        with self._changed:
+            if self.durable >= epoch:
+                return
+            self._urgent = max(self._urgent, epoch)
+            self._changed.notify_all()
+            done = self._changed.wait_for(
+                lambda: self.durable >= epoch or self.failure is not None, STORAGE_CALL_SECONDS_MAX
+            )
+            if self.durable < epoch:
+                self._check()
+                assert not done
+                raise StorageError(
+                    f"epoch {epoch} is visible but not yet on storage after {STORAGE_CALL_SECONDS_MAX} seconds",
+                    hint="flush() waits for it again.",
+                )
+
+    def check(self) -> None:
+        """Raise what made the journal stop, if anything did."""
+        if self.failure is not None:
+            with self._changed:
+                self._check()
+
+    def _check(self) -> None:
+        if self.failure is not None:
+            raise type(self.failure)(self.failure.message, hint=self.failure.hint)
+
+    def close(self) -> None:
+        """Write what is waiting, and end."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    # -- the thread ------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        while True:
+            entries = self._next_group()
+            if entries is None:
+                return
+            try:
+                self._write(entries)
+            except BaseException as error:
+                self._fail(error)
+                return
+            with self._changed:
+                self.durable = entries[-1].epoch
+                self._changed.notify_all()
+
+    def _next_group(self) -> list[Entry] | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closing)
+            if not self._waiting:
+                return None
+            until = time.monotonic() + self._interval_s
+            while not self._closing and self._urgent < self._waiting[0].epoch:
+                left = until - time.monotonic()
+                if left <= 0 or not self._changed.wait(left):
+                    break
+            entries = list(self._waiting)
+            self._waiting.clear()
+            self._waiting_bytes = 0
+            self._changed.notify_all()
+            return entries
+
+    def _write(self, entries: Sequence[Entry]) -> None:
+        with faults.step("commit.files"):
+            records = [self.record(entry) for entry in entries]
+        puts = log_writes(records)
+        deletes: list[bytes] = []
+        for entry in entries:
+            puts.update(entry.puts)
+            deletes += entry.deletes
+        with faults.step("commit.write"):
+            self._truth.write(puts, [key for key in deletes if key not in puts])
+        with faults.step("commit.durable"):
+            self._truth.flush()
+        self._on_write(records)
+
+    def record(self, entry: Entry) -> EpochRecord:
+        """The entry as it is written: small deltas packed, large ones as files."""
+        parts = [self._part(relation, delta) for relation, delta in entry.deltas]
+        return EpochRecord(entry.epoch, entry.time_us, tuple(parts), entry.note)
+
+    def _part(self, relation: int, delta: ZSet | Batch) -> Part:
+        if _size(delta) > CHUNK_BYTES_MAX:
+            return Part(relation, b"", self._write_file(delta))
+        packed = pack(None, delta.columns, (delta.weights,))
+        if len(packed) > CHUNK_BYTES_MAX:
+            return Part(relation, b"", self._write_file(delta))
+        return Part(relation, packed)
+
+    def _fail(self, error: BaseException) -> None:
+        if not isinstance(error, PenstockError):
+            error = StorageError(f"the commit failed: {error}", hint="Open the flow again.")
+        with self._changed:
+            self.failure = error
+            self._waiting.clear()
+            self._changed.notify_all()

@@ -1,0 +1,177 @@
+"""The only door to SlateDB, which holds the truth: catalog, manifest, the log of epochs, small batches.
+
+SlateDB's binding is asynchronous, so an event loop in a thread of its own serves it, and everybody
+else makes plain calls. Writes are atomic and ordered; `flush` returns when all of them are on storage.
+A second process that opens the same database for writing fences this one off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any, TypeVar
+
+from slatedb import uniffi as slate
+
+from penstock.base.errors import CorruptState, Fenced, PenstockError, StorageError
+from penstock.base.limits import (
+    READER_POLL_MS,
+    SCAN_ROWS_MAX,
+    STORAGE_CALL_SECONDS_MAX,
+    TRUTH_COLLECT_SECONDS,
+    TRUTH_LOG_FILES_MAX,
+)
+from penstock.store.location import Location
+from penstock.store.slate import slate_store
+
+T = TypeVar("T")
+
+
+class Truth:
+    """An ordered map from bytes to bytes on object storage, with atomic writes."""
+
+    def __init__(self, location: Location, read_only: bool = False) -> None:
+        self._url = location.url
+        self.read_only = read_only
+        self._db: Any = None
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="penstock-truth", daemon=True)
+        self._thread.start()
+        store, base = slate_store(location)
+        try:
+            self._db = self._call(_open_reader(store, base) if read_only else _open_writer(store, base))
+        except BaseException:
+            self._end_loop()
+            raise
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(STORAGE_CALL_SECONDS_MAX)
+        except FutureTimeout:
+            future.cancel()
+            raise StorageError(
+                f"storage at {self._url} has not answered for {STORAGE_CALL_SECONDS_MAX} seconds",
+                hint="Whether the last write is there is not known: open the flow again to see.",
+            ) from None
+        except slate.Error as error:
+            raise self._translated(error) from None
+
+    def _translated(self, error: slate.Error) -> PenstockError:
+        text = getattr(error, "message", None) or str(error)
+        if isinstance(error, slate.Error.Closed) and error.reason == slate.CloseReason.FENCED:
+            return Fenced(
+                f"another process has opened the flow at {self._url} for writing",
+                hint="This one has stopped: nothing that it acknowledged as durable is lost. "
+                "Open the flow with read_only=True to read it.",
+            )
+        if isinstance(error, slate.Error.Data):
+            return CorruptState(f"the database at {self._url} is corrupt: {text}")
+        return StorageError(f"storage at {self._url}: {text}", hint="Check the storage, then open the flow again.")
+
+    # -- writing ---------------------------------------------------------------------------
+
+    def write(self, puts: Mapping[bytes, bytes], deletes: Iterable[bytes] = ()) -> None:
+        """All of it or nothing; later writes come after it. Not yet durable."""
+        batch = slate.WriteBatch()
+        for key, value in puts.items():
+            batch.put(key, value)
+        for key in deletes:
+            batch.delete(key)
+        self._call(self._write(batch))
+
+    async def _write(self, batch: Any) -> None:
+        await self._db.write(batch)
+
+    def flush(self) -> None:
+        """Return when everything written is on storage."""
+        self._call(self._flush(slate.FlushType.WAL))
+
+    def settle(self) -> None:
+        """Sort what was written into the database's own files, so that opening it has nothing to replay."""
+        self._call(self._flush(slate.FlushType.MEM_TABLE))
+
+    async def _flush(self, kind: Any) -> None:
+        await self._db.flush_with_options(slate.FlushOptions(flush_type=kind))
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def get(self, key: bytes) -> bytes | None:
+        return self._call(self._get(key))
+
+    async def _get(self, key: bytes) -> bytes | None:
+        found: bytes | None = await self._db.get(key)
+        return found
+
+    def scan(self, first: bytes, last: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Keys and values from `first` up to, not including, `last`, in order."""
+        iterator = self._call(self._scan(first, last))
+        while True:
+            rows = self._call(self._next(iterator))
+            for row in rows:
+                yield row.key, row.value
+            if len(rows) < SCAN_ROWS_MAX:
+                return
+
+    async def _scan(self, first: bytes, last: bytes) -> Any:
+        wanted = slate.KeyRange(start=first, start_inclusive=True, end=last, end_inclusive=False)
+        return await self._db.scan(wanted)
+
+    async def _next(self, iterator: Any) -> Any:
+        return await iterator.next_batch(SCAN_ROWS_MAX)
+
+    # -- the end ---------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End it; what was written and not flushed is flushed if this process is still the writer."""
+        if self._db is None:
+            return
+        try:
+            self._call(self._shutdown())
+        except PenstockError:
+            pass  # fenced or out of reach: there is nothing left to end
+        finally:
+            self._db = None
+            self._end_loop()
+
+    async def _shutdown(self) -> None:
+        await self._db.shutdown()
+
+    def _end_loop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _open_writer(store: Any, base: str) -> Any:
+    builder = slate.DbBuilder(f"{base}/db".lstrip("/"), store)
+    settings = slate.Settings.default()
+    # Each write is flushed by us; the interval is only a safety net.
+    settings.set("flush_interval", '"100ms"')
+    settings.set("max_wal_flushes_before_l0_flush", str(TRUTH_LOG_FILES_MAX))
+    for kind in ("manifest", "wal", "compacted", "compactions"):
+        settings.set(f"garbage_collector_options.{kind}_options.interval", f'"{TRUTH_COLLECT_SECONDS}s"')
+        settings.set(f"garbage_collector_options.{kind}_options.min_age", f'"{TRUTH_COLLECT_SECONDS}s"')
+    builder.with_settings(settings)
+    return await builder.build()
+
+
+async def _open_reader(store: Any, base: str) -> Any:
+    builder = slate.DbReaderBuilder(f"{base}/db".lstrip("/"), store)
+    builder.with_options(
+        slate.ReaderOptions(
+            manifest_poll_interval_ms=READER_POLL_MS,
+            checkpoint_lifetime_ms=60_000,
+            max_memtable_bytes=1 << 26,
+            skip_wal_replay=False,
+        )
+    )
+    builder.with_reader_mode(slate.ReaderMode.FOLLOW_LATEST())
+    return await builder.build()
