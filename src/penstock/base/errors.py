@@ -166,6 +166,12 @@ class WatchOverflow(PenstockError):
     sqlstate = "53400"
 
 
+class CorruptState(PenstockError):
+    """What is stored is not what was written, or was written by another version."""
+
+    sqlstate = "XX001"
+
+
 class LimitExceeded(PenstockError):
     """Something is larger than a limit in base/limits.py."""
 

@@ -29,13 +29,13 @@ class Circuit:
 
     def __init__(self) -> None:
         self.nodes: dict[int, CircuitNode] = {}
-        self._next = 0
+        self.last = 0  # the newest number; none is ever used twice
         self._schedules: dict[frozenset[int], list[CircuitNode]] = {}
 
     def reserve(self) -> int:
         """A number for a new node."""
-        self._next += 1
-        return self._next
+        self.last += 1
+        return self.last
 
     def add(self, nodes: Iterable[CircuitNode]) -> None:
         for node in nodes:

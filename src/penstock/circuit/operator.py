@@ -9,7 +9,7 @@ in this process or on a range of hashes in a Spark task.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch, Layout
@@ -20,8 +20,19 @@ Route: TypeAlias = tuple[int, ...] | None  # None, or none given: a row may stay
 Result: TypeAlias = tuple[Delta, Sequence[Batch | None]]
 
 
+class Recipe(NamedTuple):
+    """What an operator was made of: enough to make the same one in another process."""
+
+    name: str  # of the class
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
 class Operator(Protocol):
     """One incremental operator."""
+
+    @property
+    def recipe(self) -> Recipe: ...
 
     @property
     def name(self) -> str: ...
@@ -49,7 +60,30 @@ class Operator(Protocol):
         ...
 
 
-class Stateless:
+class Recorded:
+    """What all operators have in common: each keeps the arguments that it was made with.
+
+    >>> class Twice(Recorded):
+    ...     def __init__(self, columns, by=2):
+    ...         pass
+    >>> Twice([1, 2], by=3).recipe
+    Recipe(name='Twice', args=((1, 2),), kwargs={'by': 3})
+    """
+
+    recipe: Recipe
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        self = super().__new__(cls)
+        self.recipe = Recipe(cls.__name__, _fixed(args), {k: _fixed(v) for k, v in kwargs.items()})
+        return self
+
+
+def _fixed(value: Any) -> Any:
+    """Lists as tuples: what the caller does with a list afterwards must not change the recipe."""
+    return tuple([_fixed(v) for v in value]) if isinstance(value, (list, tuple)) else value
+
+
+class Stateless(Recorded):
     """What operators without state have in common."""
 
     layouts: tuple[Layout, ...] = ()

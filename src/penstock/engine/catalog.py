@@ -44,6 +44,7 @@ class Table:
     bag: Contents | None = None
     version: int = 0  # of the rows: grows with every change
     kind: str = "table"
+    id: int = 0  # given by the catalog
 
     def __post_init__(self) -> None:
         self.has_volatile_defaults = any(isinstance(d, VolatileDefault) for d in self.defaults)
@@ -71,7 +72,9 @@ class View:
     sql: str  # the query
     columns: list[tuple[str, str]]  # names and types
     depends: frozenset[str]  # folded names
+    aliases: tuple[str, ...] | None = None  # the column names that CREATE VIEW gave
     kind: str = "view"
+    id: int = 0  # given by the catalog
 
 
 @dataclass
@@ -88,6 +91,7 @@ class MaterializedView:
     options: dict[str, str] = field(default_factory=dict)
     version: int = 0
     kind: str = "materialized view"
+    id: int = 0  # given by the catalog
 
     def rows(self) -> ZSet:
         return self.contents.rows()
@@ -100,9 +104,10 @@ Relation = Table | View | MaterializedView
 
 
 class Catalog:
-    """Relations by folded name."""
+    """Relations by folded name. Each gets a number that no other will have, not even one of its name."""
 
     def __init__(self) -> None:
+        self.last_id = 0
         self._relations: dict[str, Relation] = {}
         self._materialized: list[MaterializedView] = []
 
@@ -126,6 +131,9 @@ class Catalog:
             raise DuplicateObject(f'{found.kind} "{found.name}" exists already', hint="Drop it first.")
 
     def add(self, relation: Relation) -> None:
+        if not relation.id:
+            self.last_id += 1
+            relation.id = self.last_id
         self._relations[fold(relation.name)] = relation
         self._list()
 

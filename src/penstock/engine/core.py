@@ -34,7 +34,7 @@ from penstock.sql.tokens import fold, quote
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch
 from penstock.state.contents import Contents
-from penstock.zset.column import Column
+from penstock.zset.column import Column, from_pylist
 from penstock.zset.interchange import from_arrow
 from penstock.zset.types import Schema, SqlType
 from penstock.zset.zset import ZSet, union
@@ -50,7 +50,7 @@ class Core:
         self.reader = Reader(self.catalog, self.binder)
         self.epoch = 0
         self._share = share_arrangements
-        self._registry = Registry()
+        self.registry = Registry()
 
     def close(self) -> None:
         self.reader.close()
@@ -134,7 +134,7 @@ class Core:
         name, schema = description.name, description.schema
         try:
             defaults = tuple(self._default(d, schema, i) for i, d in enumerate(description.defaults))
-            checks = tuple((text, self._check(name, text)) for text in description.checks)
+            checks = tuple((text, self.compile_check(name, text)) for text in description.checks)
             self.reader.add_rows_relation(name, schema)
         except PenstockError:
             self.binder.drop(name)
@@ -163,8 +163,8 @@ class Core:
         if self._share:
             # A key is never NULL, so it serves joins on = as well as on IS NOT DISTINCT FROM.
             for not_null in {(), table.key}:
-                self._registry.arrangements[ArrangementKey(table.node, table.key, not_null)] = id
-            self._registry.columns[id] = list(range(len(table.schema)))
+                self.registry.arrangements[ArrangementKey(table.node, table.key, not_null)] = id
+            self.registry.columns[id] = list(range(len(table.schema)))
         label = f"{table.name} by primary key"
         return CircuitNode(
             id, operator, (table.node,), (), table.schema.types, table.schema.names, label, [keyed]
@@ -182,7 +182,8 @@ class Core:
         answer = self.reader.query(f"SELECT CAST(({text}) AS {type.duck})")
         return _constant_value(from_arrow(answer.column(0), type))
 
-    def _check(self, table: str, text: str) -> Eval:
+    def compile_check(self, table: str, text: str) -> Eval:
+        """A CHECK constraint of a table that the binder knows."""
         plan = self.binder.plan(f"SELECT ({text}) AS ok FROM {quote(table)}")
         if not isinstance(plan, Project):
             raise BindError(f"CHECK ({text}) cannot be evaluated")
@@ -197,17 +198,21 @@ class Core:
     # -- views -----------------------------------------------------------------------------
 
     def create_view(self, name: str, sql: str, columns: tuple[str, ...] | None) -> View:
-        names = f" ({', '.join(quote(c) for c in columns)})" if columns else ""
         depends = frozenset(fold(n) for n in self.binder.references(sql))
+        self.declare_view(name, sql, columns)
+        view = View(name, sql, self.reader.columns(f"SELECT * FROM {quote(name)}"), depends, columns)
+        self.catalog.add(view)
+        return view
+
+    def declare_view(self, name: str, sql: str, columns: tuple[str, ...] | None) -> None:
+        """Tell the binder and the reader of a plain view."""
+        names = f" ({', '.join(quote(c) for c in columns)})" if columns else ""
         self.binder.create_view(f"CREATE VIEW {quote(name)}{names} AS {sql}")
         try:
             self.reader.add_view(name, sql, columns)
         except PenstockError:
             self.binder.drop(name)
             raise
-        view = View(name, sql, self.reader.columns(f"SELECT * FROM {quote(name)}"), depends)
-        self.catalog.add(view)
-        return view
 
     def create_materialized(
         self, name: str, sql: str, columns: tuple[str, ...] | None, options: dict[str, Any]
@@ -222,7 +227,7 @@ class Core:
         plan = self.binder.plan(sql)
         schema = _view_schema(name, plan.schema, columns)
         depends = frozenset(fold(n) for n in self.binder.references(sql))
-        registry = self._registry if self._share else Registry()
+        registry = self.registry if self._share else Registry()
         builder = Builder(self.circuit, registry, self.source, self._estimator())
         root = builder.build(plan)
         try:
@@ -275,7 +280,7 @@ class Core:
         epoch.commit()
         self.circuit.add([*builder.new.values(), *builder.widened.values()])
         if self._share:
-            self._registry = builder.registry
+            self.registry = builder.registry
 
     # -- dropping --------------------------------------------------------------------------
 
@@ -303,7 +308,7 @@ class Core:
         needed = {n.id for n in self.circuit.below(roots)}
         gone = set(self.circuit.nodes) - needed
         self.circuit.remove(gone)
-        self._registry.forget(gone)
+        self.registry.forget(gone)
 
 
 def as_zset(delta: Delta) -> ZSet:
@@ -321,10 +326,23 @@ def _constant_value(column: Column) -> Any:
         return None
     if column.type.kind != "arrow":
         return column.values[0].item() if hasattr(column.values[0], "item") else column.values[0]
-    value = column.values[0].as_py()
-    if column.type.id == "INTERVAL":
+    return _held(column.type, column.values[0].as_py())
+
+
+def _held(type: SqlType, value: Any) -> Any:
+    """What Const.value holds for a value as pyarrow gives it: also inside nested ones."""
+    if value is None:
+        return None
+    if type.id == "INTERVAL":
         return (value.months, value.days, value.nanoseconds // 1000)
-    return value
+    if type.id in ("LIST", "ARRAY"):
+        return tuple(_held(type.children[0][1], v) for v in value)
+    if type.id == "STRUCT":
+        return tuple(_held(t, value[name]) for name, t in type.children)
+    if type.id == "MAP":
+        (_, key), (_, item) = type.children
+        return tuple((_held(key, k), _held(item, v)) for k, v in value)
+    return value if type.kind == "arrow" else _constant_value(from_pylist(type, [value]))
 
 
 def _view_schema(name: str, schema: Schema, columns: Sequence[str] | None) -> Schema:

@@ -108,7 +108,7 @@ def create_view(core: Core, s: st.CreateView) -> pa.Table:
             core.create_view(s.name, s.query.text, s.columns)
     except Exception:
         if isinstance(old, View):
-            core.create_view(old.name, old.sql, tuple(n for n, _ in old.columns))
+            core.create_view(old.name, old.sql, old.aliases)
         raise
     return status("CREATE VIEW")
 

@@ -7,6 +7,7 @@ views (plain views, so that DuckDB expands them). It holds no rows.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,6 +109,21 @@ class Binder:
             name = description.name
             self._not_null[name] = {(name, i) for i, flag in enumerate(description.not_null) if flag}
         return description
+
+    def restore_table(self, name: str, schema: Schema, not_null: Sequence[int], key: Sequence[int]) -> None:
+        """A table that CREATE TABLE made in another process. Defaults and checks are not for the binder."""
+        columns = [
+            f"{quoted(n)} {t.duck}{' NOT NULL' if i in not_null else ''}"
+            for i, (n, t) in enumerate(zip(schema.names, schema.types, strict=True))
+        ]
+        if key:
+            columns.append(f"PRIMARY KEY ({', '.join(quoted(schema.names[k]) for k in key)})")
+        self._run(f"CREATE TABLE {quoted(name)} ({', '.join(columns)})")
+        self._not_null[name] = {(name, i) for i in not_null}
+
+    def is_declared(self, name: str) -> bool:
+        """Did CREATE TABLE make it? Else it is a relation of which the binder knows no constraints."""
+        return name in self._not_null
 
     def add_relation(self, name: str, schema: Schema) -> None:
         """An empty table with these columns: for materialized views and registered sources."""

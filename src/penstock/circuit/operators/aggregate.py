@@ -16,7 +16,7 @@ import numpy as np
 
 from penstock.circuit import accumulators as acc
 from penstock.circuit.accumulators import MeasureSpec
-from penstock.circuit.operator import Delta, Result
+from penstock.circuit.operator import Delta, Recorded, Result
 from penstock.circuit.operators.extremum import Extremum, Registers
 from penstock.evaluate.compile import Predicate, compile_expr, compile_predicate
 from penstock.evaluate.forms import Eval
@@ -46,7 +46,7 @@ class AggregateInput:
     input: int
 
 
-class Aggregate:
+class Aggregate(Recorded):
     """Measures and extremes of each group.
 
     >>> from penstock.plan.expr import Col

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.circuit.operator import Delta, Result
+from penstock.circuit.operator import Delta, Recorded, Result
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Layout, build
 from penstock.state.laws import WEIGHT_SUM
@@ -19,7 +19,7 @@ from penstock.zset.types import SqlType
 from penstock.zset.zset import ZSet, without_pairs
 
 
-class Arrange:
+class Arrange(Recorded):
     """The delta as a batch, sorted by the hash of the key.
 
     >>> from penstock.zset.column import from_pylist

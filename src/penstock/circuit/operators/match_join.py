@@ -16,7 +16,7 @@ import numpy as np
 
 from penstock.base.errors import CardinalityViolation
 from penstock.base.limits import JOIN_PAIRS_MAX
-from penstock.circuit.operator import Delta, Result
+from penstock.circuit.operator import Delta, Recorded, Result
 from penstock.evaluate.compile import compile_expr
 from penstock.kernels.hashing import hash_columns
 from penstock.plan.expr import Expr
@@ -30,7 +30,7 @@ from penstock.zset.types import BOOLEAN, SqlType
 from penstock.zset.zset import ZSet, union
 
 
-class MatchJoin:
+class MatchJoin(Recorded):
     """Inputs: A's delta, B's delta arranged by key. Reads: A arranged by key, B arranged by key.
 
     >>> from penstock.plan.expr import Call, Col

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from penstock.circuit.operator import Delta, Result
+from penstock.circuit.operator import Delta, Recorded, Result
 from penstock.state import measures as m
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch, Layout, build, merge
@@ -32,7 +32,7 @@ FUNCTIONS: dict[str, Callable[[Counts], np.ndarray]] = {
 }
 
 
-class Multiplicity:
+class Multiplicity(Recorded):
     """One of `FUNCTIONS` over the counts of each row.
 
     >>> from penstock.zset.column import from_pylist

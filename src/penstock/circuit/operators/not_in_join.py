@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.circuit.operator import Delta, Result
+from penstock.circuit.operator import Delta, Recorded, Result
 from penstock.circuit.operators.match_join import marks, with_marks
 from penstock.circuit.operators.presence_join import count_of
 from penstock.kernels.hashing import hash_columns
@@ -29,7 +29,7 @@ from penstock.zset.types import SqlType
 from penstock.zset.zset import ZSet, union
 
 
-class NotInJoin:
+class NotInJoin(Recorded):
     """Inputs: A's delta, B's delta. Reads: A arranged by x (NULLs too).
 
     >>> from penstock.zset.column import from_pylist

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.base.errors import CardinalityViolation
-from penstock.circuit.operator import Delta, Result
+from penstock.circuit.operator import Delta, Recorded, Result
 from penstock.circuit.operators.arrange import null_free, without_nulls
 from penstock.kernels.hashing import hash_columns
 from penstock.state.arrangement import Arrangement, probe_batch
@@ -27,7 +27,7 @@ from penstock.zset.types import SqlType
 from penstock.zset.zset import ZSet, union
 
 
-class PresenceJoin:
+class PresenceJoin(Recorded):
     """Inputs: A's delta, B's delta, A's delta arranged by the key. Reads: A arranged by the key.
 
     >>> from penstock.zset.column import from_pylist

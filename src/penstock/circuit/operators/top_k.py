@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.circuit.operator import Delta, Result
+from penstock.circuit.operator import Delta, Recorded, Result
 from penstock.kernels.order import OrderKey, sort_rows
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch, Layout, build, concat_batches
@@ -43,7 +43,7 @@ class Ranked:
         return Ranked(tuple(c.take(index) for c in self.columns), self.old[index], self.now[index])
 
 
-class TopK:
+class TopK(Recorded):
     """The rows from `offset` on, at most `limit` of them.
 
     >>> from penstock.zset.column import from_pylist
