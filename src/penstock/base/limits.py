@@ -93,3 +93,6 @@ TRIM_GROUPS_MAX = 5_000
 
 # A file whose writing ended in doubt is written again under another name, this often.
 PUT_ATTEMPTS_MAX = 3
+
+# How often a reader begins anew when the writer's manifest moves on while it is being read.
+READER_LOAD_ATTEMPTS_MAX = 20

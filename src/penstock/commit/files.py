@@ -81,3 +81,15 @@ class Files:
         number, _, rest = name[len(PARENT) :].partition("/")
         objects, cache = self._parents[int(number)]
         return objects, cache, rest
+
+    def sizes(self) -> dict[str, int]:
+        """The size of every file that is there, those of parents among them."""
+        found = {entry.name: entry.size for entry in self.objects.list(FOLDER)}
+        for number, (objects, _) in enumerate(self._parents):
+            found.update((f"{PARENT}{number}/{e.name}", e.size) for e in objects.list(FOLDER))
+        return found
+
+    def close(self) -> None:
+        for cache in (self._cache, *(cache for _, cache in self._parents)):
+            if cache is not None:
+                cache.close()

@@ -17,7 +17,7 @@ from penstock.commit.files import Files
 from penstock.commit.manifest import ChunkRef, Manifest, Ref
 from penstock.commit.truth import Truth
 from penstock.state.batch import Batch
-from penstock.state.batch_file import FileRef, StoredBatch
+from penstock.state.batch_file import FileRef
 from penstock.state.packing import pack
 
 
@@ -29,6 +29,7 @@ class Captured:
     time_us: int
     catalog: int
     slots: Mapping[str, Sequence[Batch]]
+    retain_s: float = 0.0  # how long history is kept
 
 
 class Flusher:
@@ -47,7 +48,7 @@ class Flusher:
         deletes: Iterable[bytes] = (),
         history_from: tuple[int, int] | None = None,
         step: str = "flush",
-    ) -> list[tuple[Batch, StoredBatch]]:
+    ) -> list[tuple[Batch, Batch]]:
         """Write the manifest of what was captured, and with it whatever else must become true at once.
 
         Returns the batches that are now in files, each with the same rows as the file has them."""
@@ -87,7 +88,7 @@ class _Writing:
         self._files = files
         self.next_chunk = next_chunk
         self.chunks: dict[bytes, bytes] = {}
-        self.moved: list[tuple[Batch, StoredBatch]] = []
+        self.moved: list[tuple[Batch, Batch]] = []
         self._chunk_refs: dict[int, tuple[Batch, ChunkRef]] = {}
 
     def ref(self, batch: Batch) -> Ref:

@@ -105,6 +105,12 @@ class Journal:
                     hint="flush() waits for it again.",
                 )
 
+    def advance(self, epoch: int) -> None:
+        """Epochs up to this one are on storage by another way: with a change of the catalog."""
+        with self._changed:
+            self.durable = max(self.durable, epoch)
+            self._changed.notify_all()
+
     def check(self) -> None:
         """Raise what made the journal stop, if anything did."""
         if self.failure is not None:

@@ -45,6 +45,9 @@ class Table:
     version: int = 0  # of the rows: grows with every change
     kind: str = "table"
     id: int = 0  # given by the catalog
+    since: int = 0  # the epoch at which it was made
+    retain_s: float | None = None  # how long its history is kept; None: as the flow says
+    dedup: bool = False  # a delta that repeats the one before it is dropped
 
     def __post_init__(self) -> None:
         self.has_volatile_defaults = any(isinstance(d, VolatileDefault) for d in self.defaults)
@@ -92,6 +95,8 @@ class MaterializedView:
     version: int = 0
     kind: str = "materialized view"
     id: int = 0  # given by the catalog
+    since: int = 0  # the epoch at which it was made
+    retain_s: float | None = None  # how long its history is kept; None: as the flow says
 
     def rows(self) -> ZSet:
         return self.contents.rows()
@@ -108,8 +113,10 @@ class Catalog:
 
     def __init__(self) -> None:
         self.last_id = 0
+        self.changes = 0  # grows with every relation that comes or goes
         self._relations: dict[str, Relation] = {}
         self._materialized: list[MaterializedView] = []
+        self._by_id: dict[int, Relation] = {}
 
     def __iter__(self) -> Iterator[Relation]:
         return iter(self._relations.values())
@@ -141,7 +148,16 @@ class Catalog:
         del self._relations[fold(name)]
         self._list()
 
+    def by_id(self, id: int) -> Relation | None:
+        return self._by_id.get(id)
+
+    def stored(self) -> list[Table | MaterializedView]:
+        """The relations that have rows of their own."""
+        return [r for r in self if not isinstance(r, View)]
+
     def _list(self) -> None:
+        self.changes += 1
+        self._by_id = {r.id: r for r in self}
         self._materialized = [r for r in self if isinstance(r, MaterializedView)]
 
     def tables(self) -> list[Table]:

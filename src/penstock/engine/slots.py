@@ -9,6 +9,7 @@ from penstock.engine.catalog import MaterializedView, Table
 from penstock.engine.core import Core
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch
+from penstock.state.batch_file import StoredBatch
 from penstock.state.contents import Contents
 from penstock.zset.types import SqlType
 
@@ -62,3 +63,13 @@ def swap(core: Core, moved: Sequence[tuple[Batch, Batch]]) -> None:
         arrangement.swap(by_identity)
     for _, contents in bags(core):
         contents.swap(by_identity)
+
+
+def map_files(core: Core) -> None:
+    """Open the files that tables and views consist of."""
+    for relation in core.catalog.stored():
+        bag = relation.contents if isinstance(relation, MaterializedView) else relation.bag
+        arrangement = bag.arranged() if bag is not None else getattr(relation, "keyed", None)
+        for batch in arrangement.batches if arrangement is not None else ():
+            if isinstance(batch, StoredBatch):
+                batch.file()

@@ -1,0 +1,137 @@
+"""A reader of a flow that another process writes: it follows the log of epochs, and disturbs nobody.
+
+It keeps the rows of tables and views, not the state of operators: the writer has worked out what
+each view's delta is, and the log has it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from penstock.base.errors import PenstockError, StorageNotFound
+from penstock.base.limits import READER_LOAD_ATTEMPTS_MAX, READER_POLL_MS
+from penstock.commit.files import Files
+from penstock.commit.history import History, read_log
+from penstock.commit.manifest import Manifest
+from penstock.commit.record import EpochRecord
+from penstock.commit.truth import Truth
+from penstock.engine import opening, slots
+from penstock.engine.core import Core
+from penstock.engine.opening import Settings
+from penstock.store.open import open_objects
+from penstock.zset.zset import ZSet
+
+OnEpoch = Callable[[int, dict[str, ZSet]], None]
+
+
+class Follower:
+    """The storage of one flow, opened for reading."""
+
+    def __init__(self, settings: Settings, lock: threading.RLock, on_epoch: OnEpoch) -> None:
+        self.settings = settings
+        self._lock = lock
+        self._on_epoch = on_epoch
+        objects = open_objects(settings.location)
+        objects.probe()
+        try:
+            self._truth = Truth(settings.location, read_only=True)
+        except PenstockError as error:
+            raise StorageNotFound(
+                f"there is no flow at {settings.location.url} ({error.message})",
+                hint="A flow is made by opening it for writing.",
+            ) from None
+        self.failure: PenstockError | None = None
+        self._closing = threading.Event()
+        try:
+            if not opening.read_format(self._truth):
+                raise StorageNotFound(f"there is no flow at {settings.location.url}")
+            self._load()
+        except BaseException:
+            self._truth.close()
+            raise
+        self.history = History(self._truth, self.files, lambda: opening.read_manifest(self._truth))
+        self._thread = threading.Thread(target=self._follow, name="penstock-follow", daemon=True)
+        self._thread.start()
+
+    def _load(self) -> None:
+        """Read everything at one manifest. The writer goes on meanwhile: what does not fit is read again."""
+        for attempt in range(READER_LOAD_ATTEMPTS_MAX):
+            manifest = opening.read_manifest(self._truth)
+            version, catalog = opening.read_catalog(self._truth)
+            files = opening.open_files(self.settings, manifest.parents)
+            core = Core()
+            try:
+                chunks = opening.read_chunks(self._truth)
+                opening.load(core, catalog, manifest, chunks, files)
+                slots.map_files(core)  # now: later the writer may have deleted them
+                if version == manifest.catalog and opening.read_manifest(self._truth) == manifest:
+                    self._install(core, files, manifest, version)
+                    return
+            except PenstockError:
+                if attempt + 1 == READER_LOAD_ATTEMPTS_MAX:
+                    core.close()
+                    raise
+            core.close()
+            time.sleep(READER_POLL_MS / 1000)
+        raise StorageNotFound(
+            f"the flow at {self.settings.location.url} changes too fast to be opened", hint="Try again."
+        )
+
+    def _install(self, core: Core, files: Files, manifest: Manifest, version: int) -> None:
+        self.core = core
+        self.files = files
+        self.catalog_version = version
+        for record in read_log(self._truth, manifest.epoch + 1):
+            if record.epoch != core.epoch + 1:
+                break
+            self._apply(record)
+
+    def _apply(self, record: EpochRecord) -> dict[str, ZSet]:
+        changes = opening.changes_of(self.core, record, self.files)
+        views = opening.views_of(self.core, record, self.files)
+        self.core.follow(changes, views)
+        return {**{name: delta for name, (delta, _) in changes.items()}, **views}
+
+    # -- the thread ------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        while not self._closing.wait(READER_POLL_MS / 1000):
+            try:
+                self.refresh()
+                self.failure = None
+            except PenstockError as error:
+                self.failure = error  # said to whoever reads next; storage may come back
+
+    def refresh(self) -> None:
+        """Take in what the writer has committed since."""
+        if opening.read_manifest(self._truth).catalog != self.catalog_version:
+            self._reload()
+            return
+        for record in list(read_log(self._truth, self.core.epoch + 1)):
+            with self._lock:
+                if record.epoch <= self.core.epoch:
+                    continue
+                # A gap: it was away for longer than history is kept. An unknown relation: it has been
+                # made since the catalog was looked at.
+                known = all(self.core.catalog.by_id(part.relation) for part in record.parts)
+                if record.epoch == self.core.epoch + 1 and known:
+                    self._on_epoch(record.epoch, self._apply(record))
+                    continue
+            self._reload()
+            return
+
+    def _reload(self) -> None:
+        with self._lock:
+            old = self.core
+            self._load()
+            old.close()
+            self._on_epoch(self.core.epoch, {})
+
+    def close(self) -> None:
+        self._closing.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+        self._truth.close()
+        self.files.close()

@@ -1,0 +1,173 @@
+"""From storage to a core: catalog, manifest and log, read by whoever opens a flow, writer or reader."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.base.errors import CorruptState, StorageNotFound
+from penstock.base.limits import CACHE_BYTES_MAX
+from penstock.commit import keys
+from penstock.commit.files import Files
+from penstock.commit.history import read_part
+from penstock.commit.manifest import Manifest, Ref, check_format
+from penstock.commit.record import EpochRecord
+from penstock.commit.truth import Truth
+from penstock.engine import slots
+from penstock.engine.catalog import MaterializedView, Table
+from penstock.engine.catalog_codec import encode_catalog, restore_catalog
+from penstock.engine.core import Change, Core
+from penstock.kernels.hashing import hash_columns
+from penstock.state.batch import Batch
+from penstock.state.batch_file import FileRef
+from penstock.state.packing import unpack
+from penstock.store.cache import LocalCache, cache_folder
+from penstock.store.location import Location
+from penstock.store.objects import Objects
+from penstock.store.open import open_objects
+from penstock.zset.types import SqlType
+from penstock.zset.zset import ZSet
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a flow is kept on storage."""
+
+    location: Location
+    commit: str = "durable"  # or "visible": when a tick returns
+    commit_interval_s: float = 0.1
+    retain_s: float = 600.0
+    memory_limit: int | None = None
+    cache_folder: str | None = None
+    cache_limit: int = CACHE_BYTES_MAX
+
+
+def open_place(settings: Settings, location: Location) -> tuple[Objects, LocalCache | None]:
+    """The objects at a location, and local copies of them where it is remote."""
+    objects = open_objects(location)
+    if not location.is_remote:
+        return objects, None
+    from pathlib import Path
+
+    folder = Path(settings.cache_folder) if settings.cache_folder else cache_folder(location)
+    return objects, LocalCache(objects, folder, settings.cache_limit)
+
+
+def open_files(settings: Settings, parents: Sequence[str]) -> Files:
+    """The flow's files, and those of the flows that it branched from."""
+    options = settings.location.options
+    shared = [open_place(settings, Location.parse(url, options)) for url in parents]
+    return Files(*open_place(settings, settings.location), shared)
+
+
+def read_format(truth: Truth) -> bool:
+    """Whether there is a flow; raises if it is one of a later format."""
+    found = truth.get(keys.FORMAT)
+    if found is not None:
+        check_format(json.loads(found).get("format"))
+    return found is not None
+
+
+def read_manifest(truth: Truth) -> Manifest:
+    found = truth.get(keys.MANIFEST)
+    if found is None:
+        raise CorruptState("the flow has no manifest", hint="Restore it from a checkpoint.")
+    return Manifest.decode(found)
+
+
+def catalog_bytes(core: Core, version: int) -> bytes:
+    value = {"version": version, "catalog": encode_catalog(core)}
+    return zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 6)
+
+
+def read_catalog(truth: Truth) -> tuple[int, Any]:
+    """The catalog's version and contents."""
+    found = truth.get(keys.CATALOG)
+    if found is None:
+        raise CorruptState("the flow has no catalog", hint="Restore it from a checkpoint.")
+    value = json.loads(zlib.decompress(found))
+    return value["version"], value["catalog"]
+
+
+def read_chunks(truth: Truth) -> dict[int, bytes]:
+    """The small batches that stand in the database."""
+    rows = truth.scan(keys.CHUNK, keys.after(keys.CHUNK))
+    return {keys.number_of(key): value for key, value in rows}
+
+
+def load(
+    core: Core, catalog: Any, manifest: Manifest, chunks: Mapping[int, bytes], files: Files
+) -> None:
+    """Fill a new core. Files are named, not read: that takes the same time whatever their size."""
+    restore_catalog(core, catalog)
+    types = slots.types_of(core)
+    unknown = [name for name in manifest.slots if name not in types]
+    if unknown:
+        raise CorruptState(f"the manifest has state that the catalog does not know: {', '.join(unknown)}")
+    slots.attach(
+        core,
+        {
+            name: [_batch(ref, types[name], chunks, files) for ref in refs]
+            for name, refs in manifest.slots.items()
+        },
+    )
+    core.epoch = manifest.epoch
+
+
+def _batch(ref: Ref, types: Sequence[SqlType], chunks: Mapping[int, bytes], files: Files) -> Batch:
+    if isinstance(ref, FileRef):
+        return files.batch(ref, types)
+    if ref.number not in chunks:
+        raise CorruptState(f"the manifest names chunk {ref.number}, which is not there")
+    hashes, columns, measures = unpack(chunks[ref.number], types)
+    assert hashes is not None
+    batch = Batch(hashes, columns, measures)
+    batch.ref = ref
+    return batch
+
+
+def check_files(manifest: Manifest, files: Files) -> None:
+    """Every file that the manifest names must be there, with its size."""
+    found = files.sizes()
+    for ref in manifest.files().values():
+        size = found.get(ref.name)
+        if size is None:
+            raise StorageNotFound(
+                f'the file "{ref.name}" of the flow is not there', hint="Restore the flow from a checkpoint."
+            )
+        if size != ref.bytes:
+            raise CorruptState(
+                f'the file "{ref.name}" has {size} bytes instead of {ref.bytes}',
+                hint="Restore the flow from a checkpoint.",
+            )
+
+
+def changes_of(core: Core, record: EpochRecord, files: Files) -> dict[str, Change]:
+    """What an epoch of the log changed in tables, as the core takes it."""
+    changes: dict[str, Change] = {}
+    for part in record.parts:
+        relation = core.catalog.by_id(part.relation)
+        if isinstance(relation, Table):
+            changes[relation.name] = as_change(relation, read_part(files, part, relation.schema.types))
+    return changes
+
+
+def views_of(core: Core, record: EpochRecord, files: Files) -> dict[str, ZSet]:
+    """What an epoch of the log changed in materialized views."""
+    found: dict[str, ZSet] = {}
+    for part in record.parts:
+        relation = core.catalog.by_id(part.relation)
+        if isinstance(relation, MaterializedView):
+            found[relation.name] = read_part(files, part, relation.schema.types)
+    return found
+
+
+def as_change(table: Table, rows: ZSet) -> Change:
+    """Rows of the log were accepted before and stand in the order of the table's key already."""
+    if table.keyed is None:
+        return rows, None
+    hashes = hash_columns([rows.columns[k] for k in table.key], len(rows))
+    return rows, Batch(hashes, rows.columns, (rows.weights,))
