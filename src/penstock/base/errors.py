@@ -178,4 +178,71 @@ class LimitExceeded(PenstockError):
     sqlstate = "54000"
 
 
+class InvalidLocation(PenstockError):
+    """A storage URL, or an option given with it, makes no sense."""
+
+    sqlstate = "22023"
+
+
+class StorageError(PenstockError):
+    """The storage failed, in a way that a second try does not mend."""
+
+    sqlstate = "58030"
+
+
+class StorageUnavailable(StorageError):
+    """The storage did not answer or was overloaded; what was asked for may have happened or not."""
+
+    sqlstate = "58000"
+    retry = True
+
+
+class StorageFull(StorageError):
+    """No space is left on the storage."""
+
+    sqlstate = "53100"
+
+
+class StorageDenied(StorageError):
+    """The storage refuses these credentials, or this user."""
+
+    sqlstate = "42501"
+
+
+class StorageNotFound(StorageError):
+    """An object, a folder or a bucket is not there."""
+
+    sqlstate = "58P01"
+
+
+class ObjectExists(StorageError):
+    """An object of that name is there already, and objects are never overwritten."""
+
+    sqlstate = "58P02"
+
+
+class CorruptState(StorageError):
+    """Stored bytes are not those that were written."""
+
+    sqlstate = "XX001"
+
+
+class FormatTooNew(StorageError):
+    """The flow was written by a newer penstock, in a format that this one does not read."""
+
+    sqlstate = "0A000"
+
+
+class Fenced(PenstockError):
+    """Another process has taken over this flow; this one can write no more."""
+
+    sqlstate = "57P01"
+
+
+class MemoryLimitExceeded(PenstockError):
+    """A tick needs more memory than the flow may use."""
+
+    sqlstate = "53200"
+
+
 __all__ = [name for name, value in list(globals().items()) if isinstance(value, type)]

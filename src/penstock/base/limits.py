@@ -96,3 +96,34 @@ PUT_ATTEMPTS_MAX = 3
 
 # How often a reader begins anew when the writer's manifest moves on while it is being read.
 READER_LOAD_ATTEMPTS_MAX = 20
+# Requests to remote storage are tried again for this long in all: long enough for a burst of throttling,
+# short enough that a caller learns of an outage while it still waits.
+STORAGE_RETRY_S_MAX = 60.0
+
+# Waits between two tries grow from the first to the second of these, with jitter, so that many clients
+# that were throttled together do not come back together.
+STORAGE_BACKOFF_S_MIN = 0.05
+STORAGE_BACKOFF_S_MAX = 5.0
+
+# Files beyond this size are uploaded in parts of the second size: one request would have to succeed whole.
+STORAGE_MULTIPART_BYTES_MIN = 64 * 1024 * 1024
+STORAGE_PART_BYTES = 16 * 1024 * 1024
+
+# Objects named in one delete request: what S3 takes at once.
+STORAGE_DELETE_NAMES_MAX = 1_000
+
+# A temporary file that a killed process left behind is removed when it is older than this: no put lasts
+# as long.
+STORAGE_LEFTOVER_S_MIN = 3_600.0
+
+# Local copies of remote files, for each process, unless the flow says otherwise.
+CACHE_BYTES_MAX = 16 * 1024**3
+
+# Processes on one machine that read the same remote flow have a cache folder each, up to this many.
+CACHE_FOLDERS_MAX = 64
+
+# Bytes read at once when a file is checksummed or copied: beyond a megabyte nothing gets faster.
+STORAGE_CHUNK_BYTES = 1024 * 1024
+
+# Characters of a storage library's own message that are shown in ours.
+STORAGE_DETAIL_LENGTH_MAX = 300
