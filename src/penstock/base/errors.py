@@ -166,12 +166,6 @@ class WatchOverflow(PenstockError):
     sqlstate = "53400"
 
 
-class CorruptState(PenstockError):
-    """What is stored is not what was written, or was written by another version."""
-
-    sqlstate = "XX001"
-
-
 class LimitExceeded(PenstockError):
     """Something is larger than a limit in base/limits.py."""
 
@@ -237,6 +231,24 @@ class Fenced(PenstockError):
     """Another process has taken over this flow; this one can write no more."""
 
     sqlstate = "57P01"
+
+
+class HistoryGone(PenstockError):
+    """An epoch that is older than what the flow retains."""
+
+    sqlstate = "22023"
+
+
+class InvalidOption(PenstockError):
+    """An option of a flow or of a call that makes no sense."""
+
+    sqlstate = "22023"
+
+
+class ReadOnly(PenstockError):
+    """A change was asked of a flow that is open for reading."""
+
+    sqlstate = "25006"
 
 
 class MemoryLimitExceeded(PenstockError):

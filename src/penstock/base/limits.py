@@ -62,9 +62,6 @@ SCAN_ROWS_MAX = 512
 # How often a reader looks for a newer epoch.
 READER_POLL_MS = 100
 
-# Files of SlateDB's write-ahead log before it sorts them into larger ones: opening a flow reads them all.
-TRUTH_LOG_FILES_MAX = 256
-
 # How often SlateDB removes its own files that nothing needs, and how old such a file must be.
 TRUTH_COLLECT_SECONDS = 60
 

@@ -37,7 +37,8 @@ def seconds(value: object, name: str) -> float:
         if at == len(value) and at:
             return total
     raise InvalidOption(
-        f"{name} is {value!r}, which is not a length of time", hint="Write it as '90 seconds', '1 hour' or 0.1."
+        f"{name} is {value!r}, which is not a length of time",
+        hint="Write it as '90 seconds', '1 hour' or 0.1.",
     )
 
 

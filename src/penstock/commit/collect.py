@@ -86,7 +86,7 @@ class Collector:
     def sweep(self) -> int:
         """Delete what sessions before this one wrote and nothing names: what crashes left behind."""
         live = self._named.union(*self._of_log.values())
-        own = f"{FOLDER}{self._files.session}-"
+        own = f"{FOLDER}/{self._files.session}-"
         found = [entry.name for entry in self._files.objects.list(FOLDER)]
         return self._delete([name for name in found if name not in live and not name.startswith(own)])
 

@@ -18,7 +18,7 @@ from penstock.store.objects import Objects
 from penstock.zset.column import Column
 from penstock.zset.types import SqlType
 
-FOLDER = "batches/"
+FOLDER = "batches"
 PARENT = "@"  # "@0/batches/x": a file of the first parent of a branch
 
 
@@ -52,7 +52,7 @@ class Files:
     def _put(self, data: pa.Buffer) -> str:
         """Write the bytes under a new name; under another one where it is not known whether that happened."""
         for attempt in range(PUT_ATTEMPTS_MAX):
-            name = f"{FOLDER}{self.session}-{next(self._numbers):08d}.arrow"
+            name = f"{FOLDER}/{self.session}-{next(self._numbers):08d}.arrow"
             try:
                 self.objects.put(name, data)
                 return name

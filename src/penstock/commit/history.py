@@ -5,6 +5,7 @@ A relation's rows at an epoch are its rows now, less what has changed since: Z-s
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 from penstock.base.errors import HistoryGone
@@ -21,7 +22,14 @@ from penstock.zset.zset import ZSet
 class History:
     """Reads the log of epochs."""
 
-    def __init__(self, truth: Truth, files: Files, manifest: Callable[[], Manifest]) -> None:
+    def __init__(
+        self,
+        truth: Truth,
+        files: Files,
+        manifest: Callable[[], Manifest],
+        clock_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+    ) -> None:
+        self._clock_us = clock_us
         self._truth = truth
         self._files = files
         self._manifest = manifest
@@ -31,13 +39,29 @@ class History:
         """The oldest epoch whose state can still be had."""
         return self._manifest().history_from
 
-    def check(self, epoch: int) -> None:
-        """Raise if the state of this epoch is not to be had any more."""
-        if epoch < self.oldest:
+    def check(self, epoch: int, name: str = "", retain_s: float | None = None) -> None:
+        """Raise if the state of this epoch is not to be had any more, or is beyond its relation's retention."""
+        oldest = self.oldest
+        if retain_s is not None and epoch >= oldest:
+            newer = next(read_log(self._truth, epoch + 1), None)  # it was current until this one came
+            before_us = self._clock_us() - int(retain_s * 1_000_000)
+            if newer is None or newer.time_us >= before_us:
+                return
+            oldest = self._first_since(before_us, epoch + 1)
+        if epoch < oldest:
+            of = f' of "{name}"' if name else ""
             raise HistoryGone(
-                f"epoch {epoch} is beyond what is retained: the oldest epoch to be had is {self.oldest}",
+                f"epoch {epoch} is beyond what is retained: the oldest epoch to be had{of} is {oldest}",
                 hint="Keep more with retain_history= or RETAIN HISTORY FOR.",
             )
+
+    def _first_since(self, before_us: int, epoch: int) -> int:
+        """The oldest epoch that was still current at a time."""
+        for record in read_log(self._truth, epoch):
+            if record.time_us >= before_us:
+                return record.epoch - 1
+            epoch = record.epoch
+        return epoch
 
     def deltas(
         self, relation: int, types: Sequence[SqlType], first: int, last: int

@@ -12,9 +12,10 @@ LOG_FILES = b"logfiles/"  # + an epoch: the files that its record names
 CHUNK = b"chunk/"  # + a number: a batch that is too small to be a file
 OFFSET = b"offset/"  # + a table's id: how far its source has been read
 ONCE = b"once/"  # + a key that a caller gave: the epoch that it made
+DIGEST = b"digest/"  # + a table's id: of its last delta, where repetitions are dropped
 AUDIT = b"audit/"  # + a number: what the flow did and why
 
-PREFIXES = (LOG, LOG_FILES, CHUNK, OFFSET, ONCE, AUDIT)
+PREFIXES = (LOG, LOG_FILES, CHUNK, OFFSET, ONCE, DIGEST, AUDIT)
 
 
 def serial(prefix: bytes, number: int) -> bytes:

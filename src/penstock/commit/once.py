@@ -9,10 +9,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import xxhash
+
 from penstock.base.errors import InvalidDelta
 from penstock.base.limits import IDEMPOTENCY_KEY_BYTES_MAX, IDEMPOTENCY_KEYS_MAX
 from penstock.commit import keys
 from penstock.commit.truth import Truth
+from penstock.state.packing import pack
+from penstock.zset.zset import ZSet
 
 Offset = int | str
 
@@ -23,12 +27,16 @@ class Once:
     def __init__(self) -> None:
         self.offsets: dict[int, Offset] = {}
         self._keys: dict[str, int] = {}
+        self._digests: dict[int, str] = {}  # by table: of its last delta, where it drops repetitions
+        self.repetitions: dict[int, int] = {}  # by table: deltas dropped since the flow was opened
 
     @staticmethod
     def load(truth: Truth) -> Once:
         once = Once()
         for key, value in truth.scan(keys.OFFSET, keys.after(keys.OFFSET)):
             once.offsets[keys.number_of(key)] = json.loads(value)
+        for key, value in truth.scan(keys.DIGEST, keys.after(keys.DIGEST)):
+            once._digests[keys.number_of(key)] = value.decode()
         found = [
             (int(value), key[len(keys.ONCE) :].decode())
             for key, value in truth.scan(keys.ONCE, keys.after(keys.ONCE))
@@ -55,6 +63,15 @@ class Once:
             return last == offset
         return offset <= last
 
+    def repeats(self, table: int, rows: ZSet, note: dict[str, Any]) -> bool:
+        """Whether a delta is, byte for byte, the one before it; if not, its digest is added to the note."""
+        digest = xxhash.xxh3_128_hexdigest(pack(None, rows.columns, (rows.weights,)))
+        if self._digests.get(table) == digest:
+            self.repetitions[table] = self.repetitions.get(table, 0) + 1
+            return True
+        note.setdefault("digests", {})[table] = digest
+        return False
+
     def writes(self, note: dict[str, Any], epoch: int) -> tuple[dict[bytes, bytes], list[bytes]]:
         """Take note of what comes with an epoch: the puts and deletes to be written with it."""
         puts: dict[bytes, bytes] = {}
@@ -62,6 +79,9 @@ class Once:
         for table, offset in note.get("offsets", {}).items():
             self.offsets[int(table)] = offset
             puts[keys.serial(keys.OFFSET, int(table))] = json.dumps(offset).encode()
+        for table, digest in note.get("digests", {}).items():
+            self._digests[int(table)] = digest
+            puts[keys.serial(keys.DIGEST, int(table))] = digest.encode()
         key = note.get("key")
         if key is not None:
             self._keys[key] = epoch

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from penstock.base.errors import CorruptState
 from penstock.store.objects import Objects
 
-FOLDER = "pins/"
+FOLDER = "pins"
 
 
 def pin(objects: Objects, files: Iterable[str], why: str) -> str:
     """Keep these files until the pin is removed; the pin's name."""
-    name = f"{FOLDER}{uuid.uuid4().hex}.json"
+    name = f"{FOLDER}/{uuid.uuid4().hex}.json"
     objects.put(name, json.dumps({"why": why, "files": sorted(files)}).encode())
     return name
 

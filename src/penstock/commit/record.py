@@ -93,7 +93,9 @@ def group_time(data: bytes) -> int:
 
 def decode_group(data: bytes) -> Iterator[EpochRecord]:
     body = data[: -_SUM.size]
-    if len(data) < _GROUP.size + _SUM.size or _SUM.unpack(data[-_SUM.size :])[0] != xxhash.xxh3_64_intdigest(body):
+    if len(data) < _GROUP.size + _SUM.size or _SUM.unpack(data[-_SUM.size :])[0] != xxhash.xxh3_64_intdigest(
+        body
+    ):
         raise CorruptState("a record of the log of epochs does not have its checksum")
     version, count = _GROUP.unpack_from(body)
     if version != VERSION:

@@ -22,7 +22,6 @@ from penstock.base.limits import (
     SCAN_ROWS_MAX,
     STORAGE_CALL_SECONDS_MAX,
     TRUTH_COLLECT_SECONDS,
-    TRUTH_LOG_FILES_MAX,
 )
 from penstock.store.location import Location
 from penstock.store.slate import slate_store
@@ -40,9 +39,9 @@ class Truth:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="penstock-truth", daemon=True)
         self._thread.start()
-        store, base = slate_store(location)
+        store, path = slate_store(location)
         try:
-            self._db = self._call(_open_reader(store, base) if read_only else _open_writer(store, base))
+            self._db = self._call(_open_reader(store, path) if read_only else _open_writer(store, path))
         except BaseException:
             self._end_loop()
             raise
@@ -74,7 +73,9 @@ class Truth:
             )
         if isinstance(error, slate.Error.Data):
             return CorruptState(f"the database at {self._url} is corrupt: {text}")
-        return StorageError(f"storage at {self._url}: {text}", hint="Check the storage, then open the flow again.")
+        return StorageError(
+            f"storage at {self._url}: {text}", hint="Check the storage, then open the flow again."
+        )
 
     # -- writing ---------------------------------------------------------------------------
 
@@ -150,12 +151,11 @@ class Truth:
         self._loop.close()
 
 
-async def _open_writer(store: Any, base: str) -> Any:
-    builder = slate.DbBuilder(f"{base}/db".lstrip("/"), store)
+async def _open_writer(store: Any, path: str) -> Any:
+    builder = slate.DbBuilder(path, store)
     settings = slate.Settings.default()
     # Each write is flushed by us; the interval is only a safety net.
     settings.set("flush_interval", '"100ms"')
-    settings.set("max_wal_flushes_before_l0_flush", str(TRUTH_LOG_FILES_MAX))
     for kind in ("manifest", "wal", "compacted", "compactions"):
         settings.set(f"garbage_collector_options.{kind}_options.interval", f'"{TRUTH_COLLECT_SECONDS}s"')
         settings.set(f"garbage_collector_options.{kind}_options.min_age", f'"{TRUTH_COLLECT_SECONDS}s"')
@@ -163,8 +163,8 @@ async def _open_writer(store: Any, base: str) -> Any:
     return await builder.build()
 
 
-async def _open_reader(store: Any, base: str) -> Any:
-    builder = slate.DbReaderBuilder(f"{base}/db".lstrip("/"), store)
+async def _open_reader(store: Any, path: str) -> Any:
+    builder = slate.DbReaderBuilder(path, store)
     builder.with_options(
         slate.ReaderOptions(
             manifest_poll_interval_ms=READER_POLL_MS,

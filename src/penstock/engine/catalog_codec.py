@@ -50,12 +50,31 @@ def _write(encoder: Encoder, core: Core, relation: Relation) -> Json:
 # What is written of each kind as it stands; the rest is rows, or follows from these.
 _FIELDS: dict[str, tuple[str, ...]] = {
     "table": (
-        "id", "name", "schema", "node", "not_null", "defaults", "default_texts", "key", "key_node", "since",
-        "retain_s", "dedup",
+        "id",
+        "name",
+        "schema",
+        "node",
+        "not_null",
+        "defaults",
+        "default_texts",
+        "key",
+        "key_node",
+        "since",
+        "retain_s",
+        "dedup",
     ),
     "view": ("id", "name", "sql", "columns", "depends", "aliases"),
     "materialized view": (
-        "id", "name", "sql", "schema", "depends", "plan", "node", "options", "since", "retain_s",
+        "id",
+        "name",
+        "sql",
+        "schema",
+        "depends",
+        "plan",
+        "node",
+        "options",
+        "since",
+        "retain_s",
     ),
 }
 

@@ -84,7 +84,11 @@ class Durable:
             for record in read_log(self.truth, manifest.epoch + 1):
                 self._replay(record)
         self.journal = Journal(
-            self.truth, self._write_delta, self.core.epoch, self.settings.commit_interval_s, self.collector.keep
+            self.truth,
+            self._write_delta,
+            self.core.epoch,
+            self.settings.commit_interval_s,
+            self.collector.keep,
         )
         self.history = History(self.truth, self.files, lambda: self.flusher.manifest)
         self.collector.sweep()
@@ -116,9 +120,7 @@ class Durable:
 
     # -- committing ------------------------------------------------------------------------
 
-    def entry(
-        self, changes: Mapping[str, Change], views: Mapping[str, ZSet], note: dict[str, Any]
-    ) -> Entry:
+    def entry(self, changes: Mapping[str, Change], views: Mapping[str, ZSet], note: dict[str, Any]) -> Entry:
         """The epoch that the core has just made, as the journal takes it."""
         catalog = self.core.catalog
         deltas: list[tuple[int, ZSet | Batch]] = [
@@ -202,6 +204,7 @@ class Durable:
         self.journal.wait(captured.epoch)  # the log comes first: history has no holes
         trim = self.collector.trim(captured.epoch, captured.time_us, captured.retain_s)
         self._moved += self.flusher.flush(captured, deletes=trim.deletes, history_from=trim.history_from)
+        self.truth.settle()
         self.collector.collect(self.flusher.manifest, trim)
 
     def flush_state(self) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -14,25 +17,39 @@ import pyarrow as pa
 from penstock.base.errors import (
     BindError,
     FlowClosed,
+    HistoryGone,
     InvalidDelta,
+    InvalidOption,
+    ReadOnly,
     SqlSyntaxError,
     TransactionError,
     UndefinedColumn,
     WrongObjectType,
 )
+from penstock.base.limits import CACHE_BYTES_MAX
+from penstock.base.quantities import seconds, size_bytes
+from penstock.commit.journal import Entry
+from penstock.commit.once import Offset, Once
 from penstock.engine import statements as run
 from penstock.engine.accept import upsert
+from penstock.engine.applied import Applied
+from penstock.engine.as_of import Past
 from penstock.engine.catalog import MaterializedView, Table, View, VolatileDefault
 from penstock.engine.consolidate import consolidated
+from penstock.engine.core import Change as TableChange
 from penstock.engine.core import Core
+from penstock.engine.durable import Durable
 from penstock.engine.explain import explain
+from penstock.engine.follow import Follower
 from penstock.engine.ingest import to_zset
+from penstock.engine.opening import Settings
 from penstock.engine.read import arrow_table
 from penstock.engine.transaction import Transaction
-from penstock.engine.watch import Watch
+from penstock.engine.watch import Change, Watch
 from penstock.sql import statements as st
 from penstock.sql.parse import parse
 from penstock.sql.tokens import fold, quote
+from penstock.store.location import Location
 from penstock.zset.interchange import sql_type_of
 from penstock.zset.types import Schema, SqlType
 from penstock.zset.zset import ZSet
@@ -41,12 +58,19 @@ from penstock.zset.zset import ZSet
 class TickSummary:
     """What one epoch did."""
 
-    __slots__ = ("__dict__", "_changes", "_types", "duration_ms", "epoch", "rows_in")
+    __slots__ = ("__dict__", "_changes", "_types", "duration_ms", "epoch", "repeated", "rows_in")
 
     def __init__(
-        self, epoch: int, rows_in: int, duration_ms: float, changes: dict[str, ZSet], types: dict[str, Any]
+        self,
+        epoch: int,
+        rows_in: int,
+        duration_ms: float,
+        changes: dict[str, ZSet],
+        types: dict[str, Any],
+        repeated: tuple[str, ...] = (),
     ) -> None:
         self.epoch = epoch
+        self.repeated = repeated  # sources whose delta had been applied before, and was not again
         self.rows_in = rows_in
         self.duration_ms = duration_ms
         self._changes = changes
@@ -97,12 +121,48 @@ class Flow:
     every view its own state, which costs memory and is only of use for comparing.
     """
 
-    def __init__(self, *, share_arrangements: bool = True) -> None:
-        self._core = Core(share_arrangements)
+    def __init__(
+        self,
+        url: str | os.PathLike[str] | None = None,
+        *,
+        read_only: bool = False,
+        commit: str = "durable",
+        commit_interval: float | str = "100 ms",
+        retain_history: float | str | timedelta = "10 minutes",
+        memory_limit: int | str | None = None,
+        cache_dir: str | os.PathLike[str] | None = None,
+        cache_limit: int | str | None = None,
+        storage_options: Mapping[str, object] | None = None,
+        share_arrangements: bool = True,
+    ) -> None:
         self._lock = threading.RLock()
         self._transaction: Transaction | None = None
         self._watches: dict[str, list[Watch]] = {}
         self._closed = False
+        self._once = Once()  # replaced by what storage knows
+        self._pending: list[Entry] | None = None  # epochs of a statement that changes the catalog too
+        self._store: Durable | Follower | None = None
+        if url is None:
+            if read_only:
+                raise InvalidOption("a flow in memory cannot be read only", hint="Give the URL of a flow.")
+            self._core = Core(share_arrangements)
+            return
+        settings = Settings(
+            Location.parse(url, storage_options),
+            commit_mode(commit),
+            seconds(commit_interval, "commit_interval"),
+            seconds(retain_history, "retain_history"),
+            None if memory_limit is None else size_bytes(memory_limit, "memory_limit"),
+            None if cache_dir is None else os.fspath(cache_dir),
+            CACHE_BYTES_MAX if cache_limit is None else size_bytes(cache_limit, "cache_limit"),
+        )
+        if read_only:
+            self._store = Follower(settings, self._lock, self._followed)
+            self._core = self._store.core
+        else:
+            self._core = Core(share_arrangements)
+            self._store = Durable(self._core, settings)
+            self._once = self._store.once
 
     # -- SQL -------------------------------------------------------------------------------
 
@@ -116,10 +176,18 @@ class Flow:
             raise SqlSyntaxError(f"SQL is text, not {type(sql).__name__}")
         statements = parse(sql)
         answer = run.status("")
-        with self._lock:
-            self._check_open()
-            for statement in statements:
-                answer = self._run(statement)
+        epoch = 0
+        try:
+            with self._lock:
+                self._check_open()
+                before = self._core.epoch
+                try:
+                    for statement in statements:
+                        answer = self._run(statement)
+                finally:
+                    epoch = self._core.epoch if self._core.epoch > before else 0
+        finally:
+            self._settle(epoch, None)
         return answer
 
     def _run(self, s: st.Statement) -> pa.Table:
@@ -151,13 +219,29 @@ class Flow:
                 text = self.explain(s.name)
             else:
                 assert s.query is not None
-                text = self._explain_query(s.query.text)
+                with self._defining():
+                    text = self._explain_query(s.query.text)
             return pa.table({"explain": text.splitlines()})
         if self._transaction is not None:
             raise TransactionError(
                 "tables and views cannot be created or dropped inside a transaction", hint="COMMIT first."
             )
-        return self._define(s)
+        with self._defining():
+            return self._define(s)
+
+    @contextmanager
+    def _defining(self) -> Iterator[None]:
+        """Around what may change the catalog: it becomes durable as one, with the epochs it made."""
+        if isinstance(self._store, Follower):
+            raise read_only_error()
+        before = self._core.catalog.changes
+        self._pending = [] if self._store is not None else None
+        try:
+            yield
+        finally:
+            pending, self._pending = self._pending, None
+            if self._store is not None and (pending or self._core.catalog.changes != before):
+                self._store.define(pending or ())
 
     def _define(self, s: st.Statement) -> pa.Table:
         core = self._core
@@ -206,27 +290,81 @@ class Flow:
         self._commit(transaction)
         return run.status("COMMIT")
 
-    def _commit(self, transaction: Transaction) -> dict[str, ZSet]:
-        if not any(len(delta) for delta, _ in transaction.changes.values()):
+    def _commit(self, transaction: Transaction, note: dict[str, Any] | None = None) -> dict[str, ZSet]:
+        changes = {name: change for name, change in transaction.changes.items() if len(change[0])}
+        if not changes and not note:
             return {}
-        changed = transaction.commit()
+        if self._store is not None:
+            self._writer().check()
+        began = time.perf_counter()
+        if changes:
+            changed = transaction.commit()
+        else:  # an offset without rows is an epoch too
+            self._core.epoch += 1
+            changed = {}
+        if self._store is not None:
+            self._record(changes, changed, note or {}, time.perf_counter() - began)
+        elif note:
+            self._once.writes(note, self._core.epoch)
         if self._watches:
-            tables = {name: delta for name, (delta, _) in transaction.changes.items()}
-            for name, rows in {**tables, **changed}.items():
-                for watch in self._watches.get(fold(name), ()):
-                    watch.push(self._core.epoch, rows)
+            tables = {name: delta for name, (delta, _) in changes.items()}
+            self._push(self._core.epoch, {**tables, **changed})
         return changed
+
+    def _record(
+        self, changes: dict[str, TableChange], views: dict[str, ZSet], note: dict[str, Any], cost_s: float
+    ) -> None:
+        store = self._writer()
+        entry = store.entry(changes, views, note)
+        if self._pending is not None:
+            self._pending.append(entry)
+        else:
+            store.commit(entry, changes, cost_s)
+
+    def _push(self, epoch: int, changes: Mapping[str, ZSet]) -> None:
+        for name, rows in changes.items():
+            for watch in self._watches.get(fold(name), ()):
+                watch.push(epoch, rows)
+
+    def _followed(self, epoch: int, changes: dict[str, ZSet]) -> None:
+        """A reader has taken in an epoch, or has read everything anew (no changes to tell of then)."""
+        assert isinstance(self._store, Follower)
+        self._core = self._store.core
+        if self._watches and changes:
+            self._push(epoch, changes)
+
+    def _writer(self) -> Durable:
+        if not isinstance(self._store, Durable):
+            raise read_only_error()
+        return self._store
+
+    def _settle(self, epoch: int, mode: str | None) -> None:
+        """Wait until an epoch is on storage, where that was asked for. Without the lock: others go on."""
+        if epoch and isinstance(self._store, Durable) and (mode or self._store.settings.commit) == "durable":
+            self._store.wait(epoch)
 
     # -- ticks -----------------------------------------------------------------------------
 
     def tick(
-        self, source: str | Mapping[str, Any], delta: Any = None, *, mode: str | None = None
+        self,
+        source: str | Mapping[str, Any],
+        delta: Any = None,
+        *,
+        mode: str | None = None,
+        commit: str | None = None,
+        offset: Offset | Mapping[str, Offset] | None = None,
+        idempotency_key: str | None = None,
     ) -> TickSummary:
         """Apply deltas to one table, or to several at once ({table: delta}), as one epoch.
 
         A delta is a pyarrow table or record batch, a pandas or polars frame, or a list of dicts. The
         column `_weight` says how often each row comes (positive) or goes (negative); without it each comes
         once. mode="upsert" replaces the rows that have the same primary key.
+
+        A flow on storage returns when the epoch is there (commit="durable"), or at once ("visible": it is
+        there within the commit interval). `offset` says how far the source has been read: a tick whose
+        offset has been applied changes nothing, also after a crash; so does one whose `idempotency_key`
+        was used before.
         """
         began = time.perf_counter()
         if mode not in (None, "insert", "upsert"):
@@ -234,28 +372,49 @@ class Flow:
         if not isinstance(source, Mapping) and delta is None:
             raise InvalidDelta(f'tick("{source}") has no delta', hint="Give the rows: tick(table, rows).")
         deltas = source if isinstance(source, Mapping) else {source: delta}
+        if commit is not None:
+            commit = commit_mode(commit)
         with self._lock:
             self._check_open()
             if self._transaction is not None:
                 raise TransactionError("a tick is an epoch of its own", hint="COMMIT or ROLLBACK first.")
-            core = self._core
-            transaction = Transaction(core)
-            rows_in = 0
-            for name, data in deltas.items():
-                table = core.table(name)
-                rows = to_zset(data, table.schema, self._defaults(table), table.name)
-                rows_in += len(rows)
-                if not len(rows):
-                    continue
-                if mode == "upsert":
-                    rows = upsert(table, rows, transaction.pending(table))
-                transaction.apply(table, rows)
-            if transaction.changes:
-                changed = self._commit(transaction)
-            else:
-                changed = {}
-            types = {n: core.catalog.get(n).schema.types for n in changed}  # type: ignore[union-attr]
-            return TickSummary(core.epoch, rows_in, (time.perf_counter() - began) * 1000, changed, types)
+            if isinstance(self._store, Follower):
+                raise read_only_error()
+            summary = self._tick(deltas, mode, offset, idempotency_key, began)
+        self._settle(summary.epoch, commit)
+        return summary
+
+    def _tick(
+        self, deltas: Mapping[str, Any], mode: str | None, offset: Any, key: str | None, began: float
+    ) -> TickSummary:
+        core = self._core
+        applied = Applied(self._once, offset, key) if offset is not None or key is not None else None
+        if applied is not None and applied.epoch is not None:
+            return TickSummary(applied.epoch, 0, _ms_since(began), {}, {}, tuple(deltas))
+        transaction = Transaction(core)
+        note: dict[str, Any] = {}
+        repeated: list[str] = []
+        rows_in = 0
+        for name, data in deltas.items():
+            table = core.table(name)
+            if applied is not None and applied.has(table):
+                repeated.append(table.name)
+                continue
+            rows = to_zset(data, table.schema, self._defaults(table), table.name)
+            if table.dedup and self._once.repeats(table.id, rows, note):
+                repeated.append(table.name)
+                continue
+            rows_in += len(rows)
+            if not len(rows):
+                continue
+            if mode == "upsert":
+                rows = upsert(table, rows, transaction.pending(table))
+            transaction.apply(table, rows)
+        if applied is not None:
+            applied.note(note)
+        changed = self._commit(transaction, note) if transaction.changes or note else {}
+        types = {n: core.catalog.get(n).schema.types for n in changed}  # type: ignore[union-attr]
+        return TickSummary(core.epoch, rows_in, _ms_since(began), changed, types, tuple(repeated))
 
     def _defaults(self, table: Table) -> Sequence[Any]:
         if not table.has_volatile_defaults:
@@ -296,14 +455,62 @@ class Flow:
         """The number of the last committed epoch."""
         return self._core.epoch
 
-    def snapshot(self, name: str) -> pa.Table:
-        """The rows of a table or view now, one row for each multiplicity."""
+    @property
+    def durable_epoch(self) -> int:
+        """The last epoch that is on storage; `epoch` is the last one that is visible."""
+        if isinstance(self._store, Durable):
+            return self._store.journal.durable
+        if isinstance(self._store, Follower):
+            return self._core.epoch
+        raise InvalidOption("a flow in memory has no durable epochs", hint="Open it on a storage URL.")
+
+    def flush(self) -> int:
+        """Return when everything that is visible is on storage: the last epoch that is."""
+        with self._lock:
+            self._check_open()
+            epoch = self._core.epoch
+            store = self._writer() if self._store is not None else None
+        if store is not None:
+            store.wait(epoch)
+        return epoch
+
+    def snapshot(self, name: str, as_of: int | datetime | str | None = None) -> pa.Table:
+        """The rows of a table or view, one row for each multiplicity: now, or as of an epoch or a time."""
+        with self._lock:
+            self._check_open()
+            relation = self._core.catalog.get(name)
+            if as_of is not None:
+                past = self._past()
+                epoch = past.epoch(as_of)
+                if isinstance(relation, View):
+                    return past.query(f"SELECT * FROM {quote(relation.name)}", epoch)
+                return arrow_table(past.rows(relation, epoch), relation.schema)
+            if isinstance(relation, View):
+                return self._view_of_flow().query(f"SELECT * FROM {quote(relation.name)}")
+            return arrow_table(self._view_of_flow().rows(relation), relation.schema)
+
+    def changes(self, name: str, from_epoch: int, to_epoch: int | None = None) -> Iterator[Change]:
+        """What changed in a table or view after `from_epoch` up to and including `to_epoch` (or now)."""
         with self._lock:
             self._check_open()
             relation = self._core.catalog.get(name)
             if isinstance(relation, View):
-                return self._view_of_flow().query(f"SELECT * FROM {quote(relation.name)}")
-            return arrow_table(self._view_of_flow().rows(relation), relation.schema)
+                raise WrongObjectType(
+                    f'"{relation.name}" is a plain view; tables and materialized views have changes'
+                )
+            past = self._past()
+            last = self._core.epoch if to_epoch is None else to_epoch
+            past.check_range(relation, from_epoch, last)
+        return past.changes(relation, from_epoch, last)
+
+    def _past(self) -> Past:
+        if self._store is None:
+            raise HistoryGone(
+                "a flow in memory keeps no history", hint='Open it on storage; "memory://name" will do.'
+            )
+        if isinstance(self._store, Durable):
+            self._store.wait(self._core.epoch)
+        return Past(self._core, self._store.history, self._store.settings.retain_s)
 
     def watch(self, view: str) -> Watch:
         """The changes of a view (or table) from now on: iterate over it; close() ends it."""
@@ -382,6 +589,14 @@ class Flow:
             self._close_watches(list(self._watches))
             self._transaction = None
             self._closed = True
+            store = self._store
+        try:  # a reader's thread needs the lock to end
+            if isinstance(store, Follower):
+                store.close()
+            elif store is not None:
+                with self._lock:
+                    store.close()
+        finally:
             self._core.close()
 
     def __enter__(self) -> Flow:
@@ -393,3 +608,19 @@ class Flow:
     def _check_open(self) -> None:
         if self._closed:
             raise FlowClosed("the flow is closed", hint="Make a new Flow().")
+        if isinstance(self._store, Follower):
+            self._store.check()
+
+
+def commit_mode(mode: str) -> str:
+    if mode not in ("durable", "visible"):
+        raise InvalidOption(f'unknown commit mode "{mode}"', hint='Use "durable" or "visible".')
+    return mode
+
+
+def read_only_error() -> ReadOnly:
+    return ReadOnly("the flow is open for reading", hint="Open it without read_only=True to change it.")
+
+
+def _ms_since(began: float) -> float:
+    return (time.perf_counter() - began) * 1000

@@ -129,6 +129,11 @@ class Follower:
             old.close()
             self._on_epoch(self.core.epoch, {})
 
+    def check(self) -> None:
+        """Raise what keeps the reader from following, if anything does."""
+        if self.failure is not None:
+            raise type(self.failure)(self.failure.message, hint=self.failure.hint)
+
     def close(self) -> None:
         self._closing.set()
         if threading.current_thread() is not self._thread:

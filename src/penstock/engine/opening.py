@@ -98,9 +98,7 @@ def read_chunks(truth: Truth) -> dict[int, bytes]:
     return {keys.number_of(key): value for key, value in rows}
 
 
-def load(
-    core: Core, catalog: Any, manifest: Manifest, chunks: Mapping[int, bytes], files: Files
-) -> None:
+def load(core: Core, catalog: Any, manifest: Manifest, chunks: Mapping[int, bytes], files: Files) -> None:
     """Fill a new core. Files are named, not read: that takes the same time whatever their size."""
     restore_catalog(core, catalog)
     types = slots.types_of(core)

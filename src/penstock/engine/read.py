@@ -73,7 +73,7 @@ class Reader:
         for name, table in extra.items():
             self._duck.register(name, table)
         try:
-            for name in self._base_relations(sql):
+            for name in self.base_relations(sql):
                 self._show(name, rows_of, overrides or {})
             try:
                 return self._duck.sql(sql).to_arrow_table()
@@ -101,7 +101,7 @@ class Reader:
         except DuckError as error:
             raise translate(error, sql) from None
 
-    def _base_relations(self, sql: str) -> list[str]:
+    def base_relations(self, sql: str) -> list[str]:
         """Tables and materialized views that a query reads, plain views followed."""
         found: set[str] = set()
         try:

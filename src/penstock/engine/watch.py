@@ -27,6 +27,13 @@ class Change:
     batch: pa.RecordBatch
 
 
+def as_change(schema: Schema, epoch: int, rows: ZSet) -> Change:
+    """An epoch's delta as it is shown."""
+    rows = consolidated(rows, schema.types)
+    arrays = [export(c) for c in rows.columns] + [pa.array(rows.weights)]
+    return Change(epoch, pa.record_batch(arrays, names=[*schema.names, WEIGHT]))
+
+
 class Watch:
     """Iterate over it (for, or async for). It ends when it, the view or the flow is closed.
 
@@ -79,7 +86,7 @@ class Watch:
         with self._ready:
             self._ready.wait_for(lambda: self._queue or self._closed or self._overflow, timeout)
             taken = self._take()
-        return None if taken is None else self._change(*taken)
+        return None if taken is None else as_change(self._schema, *taken)
 
     def _take(self) -> tuple[int, ZSet] | None:
         if self._queue:
@@ -90,11 +97,6 @@ class Watch:
                 hint="Read it faster, or open a new watch and begin from a snapshot.",
             )
         return None
-
-    def _change(self, epoch: int, rows: ZSet) -> Change | None:
-        rows = consolidated(rows, self._schema.types)
-        arrays = [export(c) for c in rows.columns] + [pa.array(rows.weights)]
-        return Change(epoch, pa.record_batch(arrays, names=[*self._schema.names, WEIGHT]))
 
     def __iter__(self) -> Iterator[Change]:
         while True:

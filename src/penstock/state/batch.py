@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +49,7 @@ class Batch:
 
     __slots__ = ("columns", "hashes", "measures", "ref")
 
-    ref: object | None
+    ref: Any  # where storage has it: of the commit layer, None until then
 
     def __init__(
         self, hashes: np.ndarray, columns: tuple[Column, ...], measures: tuple[Measure, ...]

@@ -14,6 +14,7 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -62,9 +63,7 @@ def _block_starts(size: int) -> range:
 # -- writing -----------------------------------------------------------------------------------
 
 
-def serialise(
-    hashes: np.ndarray | None, columns: Sequence[Column], measures: Sequence[Measure]
-) -> pa.Buffer:
+def serialise(hashes: np.ndarray | None, columns: Sequence[Column], measures: Sequence[Measure]) -> pa.Buffer:
     """The bytes of the file."""
     names: list[str] = []
     arrays: list[pa.Array] = []
@@ -210,22 +209,24 @@ class StoredColumn(Column):
     def __len__(self) -> int:
         return self._batch.ref.rows
 
-    @property  # type: ignore[override]
-    def values(self):  # type: ignore[no-untyped-def]
+    @property
+    def values(self) -> Any:  # type: ignore[override]
         return (self._cached or self._column()).values
 
-    @property  # type: ignore[override]
-    def valid(self):  # type: ignore[no-untyped-def]
+    @property
+    def valid(self) -> np.ndarray | None:  # type: ignore[override]
         return (self._cached or self._column()).valid
 
     def nbytes(self) -> int:
-        return 0  # the file's pages belong to the operating system
+        return self._column().nbytes()
 
 
 class StoredBatch(Batch):
     """A batch whose rows are in a file."""
 
-    __slots__ = ("_file", "_hashes", "_lock", "_measures", "_open", "ref")
+    __slots__ = ("_file", "_hashes", "_lock", "_measures", "_open")
+
+    ref: FileRef
 
     def __init__(self, ref: FileRef, types: Sequence[SqlType], open: Opener) -> None:
         self.ref = ref
@@ -246,23 +247,20 @@ class StoredBatch(Batch):
     def __len__(self) -> int:
         return self.ref.rows
 
-    @property  # type: ignore[override]
-    def hashes(self) -> np.ndarray:
+    @property
+    def hashes(self) -> np.ndarray:  # type: ignore[override]
         if self._hashes is None:
             self._hashes = _as_numpy(self.file().array("hash"), np.dtype(np.uint64))
         return self._hashes
 
-    @property  # type: ignore[override]
-    def measures(self) -> tuple[Measure, ...]:
+    @property
+    def measures(self) -> tuple[Measure, ...]:  # type: ignore[override]
         if self._measures is None:
             file = self.file()
             self._measures = tuple([_read_measure(file, i) for i in range(file.measures())])
         return self._measures
 
     def nbytes(self) -> int:
-        return 0
-
-    def stored_bytes(self) -> int:
         return self.ref.bytes
 
 

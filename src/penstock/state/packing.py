@@ -33,7 +33,7 @@ def pack(hashes: np.ndarray | None, columns: Sequence[Column], measures: Sequenc
     >>> rows = [from_pylist(BIGINT, [1, None]), from_pylist(VARCHAR, ["a", None])]
     >>> packed = pack(None, rows, [np.array([1, -1])])
     >>> len(packed), unpack(packed, [BIGINT, VARCHAR])[1]
-    (69, (Column(BIGINT, [1, None]), Column(VARCHAR, ['a', None])))
+    (60, (Column(BIGINT, [1, None]), Column(VARCHAR, ['a', None])))
     """
     count = len(measures[0])
     parts = [_HEAD.pack(VERSION, hashes is not None, count, len(columns), len(measures))]
