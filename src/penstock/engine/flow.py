@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -163,6 +165,8 @@ class Flow:
             self._core = Core(share_arrangements)
             self._store = Durable(self._core, settings)
             self._once = self._store.once
+        # A program that ends without close() keeps what it committed, as far as it can.
+        atexit.register(_close_at_exit, weakref.ref(self))
 
     # -- SQL -------------------------------------------------------------------------------
 
@@ -610,6 +614,12 @@ class Flow:
             raise FlowClosed("the flow is closed", hint="Make a new Flow().")
         if isinstance(self._store, Follower):
             self._store.check()
+
+
+def _close_at_exit(flow: weakref.ref[Flow]) -> None:
+    found = flow()
+    if found is not None:
+        found.close()
 
 
 def commit_mode(mode: str) -> str:

@@ -210,7 +210,7 @@ class StoredColumn(Column):
         return self._batch.ref.rows
 
     @property
-    def values(self) -> Any:  # type: ignore[override]
+    def values(self) -> Any:
         return (self._cached or self._column()).values
 
     @property
