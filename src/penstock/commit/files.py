@@ -66,7 +66,7 @@ class Files:
 
     def open(self, ref: FileRef) -> MappedFile:
         """Map a file into memory; from the local cache where the storage is remote."""
-        objects, cache, name = self._place(ref.name)
+        objects, cache, name = self.place(ref.name)
         path = objects.local_path(name)
         if path is None and cache is not None:
             path = cache.hold(name, ref.bytes, ref.checksum)
@@ -75,7 +75,19 @@ class Files:
         with pa.memory_map(str(path)) as mapped:
             return MappedFile(ref, mapped.read_buffer())
 
-    def _place(self, name: str) -> tuple[Objects, LocalCache | None, str]:
+    def copy(self, ref: FileRef, target: Objects, name: str) -> None:
+        """Copy a file to another storage, checking it on the way."""
+        objects, cache, own = self.place(ref.name)
+        path = objects.local_path(own)
+        if path is None and cache is not None:
+            with cache.held(own, ref.bytes, ref.checksum) as held:
+                target.put_file(name, held)
+            return
+        data = pa.py_buffer(objects.get(own)) if path is None else pa.memory_map(str(path)).read_buffer()
+        MappedFile(ref, data).check_all()
+        target.put(name, data)
+
+    def place(self, name: str) -> tuple[Objects, LocalCache | None, str]:
         if not name.startswith(PARENT):
             return self.objects, self._cache, name
         number, _, rest = name[len(PARENT) :].partition("/")
@@ -93,3 +105,12 @@ class Files:
         for cache in (self._cache, *(cache for _, cache in self._parents)):
             if cache is not None:
                 cache.close()
+
+
+def plain_name(name: str) -> str:
+    """A file's own name, without the folder and whichever flow it belongs to: it is unique anyway.
+
+    >>> plain_name("@0/batches/ab-00000001.arrow")
+    'ab-00000001.arrow'
+    """
+    return name.rpartition("/")[2]
