@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 import uuid
 import zlib
 from collections.abc import Mapping
@@ -100,7 +101,8 @@ def write_checkpoint(
     image: Image, source: Files, target: Objects, full: bool, progress: Progress | None = None
 ) -> Checkpoint:
     """Copy what the target does not have, then write the document that makes it a checkpoint."""
-    number = f"{image.manifest.epoch:020d}-{uuid.uuid4().hex[:12]}"
+    # In the order of epochs, and of time where an epoch has several.
+    number = f"{image.manifest.epoch:020d}-{time.time_ns() // 1000:017d}-{uuid.uuid4().hex[:8]}"
     folder = f"{CHECKPOINTS}/{number}/{FOLDER}" if full else FOLDER
     files = image.manifest.files()
     wanted = {f"{folder}/{plain_name(name)}": ref for name, ref in files.items()}

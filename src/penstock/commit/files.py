@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from penstock.base.limits import PUT_ATTEMPTS_MAX
 from penstock.state.batch_file import FileRef, MappedFile, StoredBatch, describe, serialise
 from penstock.state.measures import Measure
 from penstock.store.cache import LocalCache
+from penstock.store.failures import translated
 from penstock.store.objects import Objects
 from penstock.zset.column import Column
 from penstock.zset.types import SqlType
@@ -72,8 +74,7 @@ class Files:
             path = cache.hold(name, ref.bytes, ref.checksum)
         if path is None:
             return MappedFile(ref, pa.py_buffer(objects.get(name)))
-        with pa.memory_map(str(path)) as mapped:
-            return MappedFile(ref, mapped.read_buffer())
+        return MappedFile(ref, _mapped(objects, name, path))
 
     def copy(self, ref: FileRef, target: Objects, name: str) -> None:
         """Copy a file to another storage, checking it on the way."""
@@ -83,7 +84,7 @@ class Files:
             with cache.held(own, ref.bytes, ref.checksum) as held:
                 target.put_file(name, held)
             return
-        data = pa.py_buffer(objects.get(own)) if path is None else pa.memory_map(str(path)).read_buffer()
+        data = pa.py_buffer(objects.get(own)) if path is None else _mapped(objects, own, path)
         MappedFile(ref, data).check_all()
         target.put(name, data)
 
@@ -105,6 +106,11 @@ class Files:
         for cache in (self._cache, *(cache for _, cache in self._parents)):
             if cache is not None:
                 cache.close()
+
+
+def _mapped(objects: Objects, name: str, path: Path) -> pa.Buffer:
+    with translated("map", objects.url, name), pa.memory_map(str(path)) as mapped:
+        return mapped.read_buffer()
 
 
 def plain_name(name: str) -> str:
