@@ -124,3 +124,11 @@ STORAGE_CHUNK_BYTES = 1024 * 1024
 
 # Characters of a storage library's own message that are shown in ours.
 STORAGE_DETAIL_LENGTH_MAX = 300
+
+# With a memory limit, arrays and files larger than this are made on disk.
+SCRATCH_BYTES_MIN = 1 << 20
+
+# With a memory limit: the share of it that state which is not yet on disk may take before it is written
+# down, and the share at which a tick waits for that.
+UNWRITTEN_SHARE_MAX = 0.25
+UNWRITTEN_SHARE_WAIT = 0.5

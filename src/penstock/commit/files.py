@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.base.errors import StorageUnavailable
-from penstock.base.limits import PUT_ATTEMPTS_MAX
-from penstock.state.batch_file import FileRef, MappedFile, StoredBatch, describe, serialise
+from penstock.base.limits import PUT_ATTEMPTS_MAX, SCRATCH_BYTES_MIN
+from penstock.commit.scratch import Scratch
+from penstock.state.batch_file import FileRef, MappedFile, StoredBatch, describe, serialise, write
 from penstock.state.measures import Measure
 from penstock.store.cache import LocalCache
 from penstock.store.failures import translated
@@ -32,11 +33,13 @@ class Files:
         own: Objects,
         cache: LocalCache | None,
         parents: Sequence[tuple[Objects, LocalCache | None]] = (),
+        scratch: Scratch | None = None,
     ) -> None:
         self.session = uuid.uuid4().hex[:12]
         self.objects = own
         self._cache = cache
         self._parents = list(parents)
+        self._scratch = scratch  # where a file is made before it is put, so that it takes no memory
         self._numbers = itertools.count(1)
         self.bytes_written = 0
         self.files_written = 0
@@ -45,18 +48,29 @@ class Files:
         self, hashes: np.ndarray | None, columns: Sequence[Column], measures: Sequence[Measure]
     ) -> FileRef:
         """Rows as a new file."""
-        data = serialise(hashes, columns, measures)
-        name = self._put(data)
-        self.bytes_written += data.size
-        self.files_written += 1
-        return describe(name, data, len(measures[0]))
+        size = sum(c.nbytes() for c in columns)
+        if self._scratch is None or size < SCRATCH_BYTES_MIN:
+            data = serialise(hashes, columns, measures)
+            name = self._put(lambda name: self.objects.put(name, data))
+            return self._written(describe(name, data, len(measures[0])))
+        with self._scratch.file() as path:
+            with pa.OSFile(str(path), "wb") as sink:
+                write(sink, hashes, columns, measures)
+            name = self._put(lambda name: self.objects.put_file(name, path))
+            with pa.memory_map(str(path)) as mapped:
+                return self._written(describe(name, mapped.read_buffer(), len(measures[0])))
 
-    def _put(self, data: pa.Buffer) -> str:
+    def _written(self, ref: FileRef) -> FileRef:
+        self.bytes_written += ref.bytes
+        self.files_written += 1
+        return ref
+
+    def _put(self, put: Callable[[str], None]) -> str:
         """Write the bytes under a new name; under another one where it is not known whether that happened."""
         for attempt in range(PUT_ATTEMPTS_MAX):
             name = f"{FOLDER}/{self.session}-{next(self._numbers):08d}.arrow"
             try:
-                self.objects.put(name, data)
+                put(name)
                 return name
             except StorageUnavailable:
                 if attempt + 1 == PUT_ATTEMPTS_MAX:

@@ -302,7 +302,10 @@ class Flow:
         if not changes and not note:
             return {}
         if self._store is not None:
-            self._writer().check()
+            store = self._writer()
+            store.check()
+            if changes:
+                store.check_fits(changes, transaction.epoch())
         began = time.perf_counter()
         if changes:
             changed = transaction.commit()

@@ -24,6 +24,7 @@ from penstock.state import measures as m
 from penstock.state.batch import Batch, Layout, insert_row, merge
 from penstock.state.measures import Measure
 from penstock.state.merging import Merging
+from penstock.state.output import Allocate, in_memory
 from penstock.zset.column import Column, equal_rows, same_value
 
 _FIRST = np.zeros(1, np.int64)
@@ -32,7 +33,7 @@ _FIRST = np.zeros(1, np.int64)
 class Arrangement:
     """Batches of one layout, and the merges that are under way."""
 
-    __slots__ = ("_credit", "_merging", "batches", "layout", "name")
+    __slots__ = ("_credit", "_merging", "allocate", "batches", "layout", "name")
 
     def __init__(self, name: str, layout: Layout, batches: Sequence[Batch] = ()) -> None:
         self.name = name
@@ -40,12 +41,17 @@ class Arrangement:
         self.batches: list[Batch] = list(batches)
         self._merging: list[Merging] = []
         self._credit = 0
+        self.allocate: Allocate = in_memory  # where large merges put their rows
 
     def rows(self) -> int:
         return sum(len(b) for b in self.batches)
 
     def nbytes(self) -> int:
         return sum(b.nbytes() for b in self.batches) + sum(x.nbytes() for x in self._merging)
+
+    def unwritten_bytes(self) -> int:
+        """Bytes of the batches that storage does not have."""
+        return sum([b.nbytes() for b in self.batches if b.ref is None])
 
     def partition(self, first: int, last: int) -> Arrangement:
         """The same state, cut to a range of hashes: views of the same memory."""
@@ -166,7 +172,7 @@ class Arrangement:
             if len(newer) + len(older) <= MERGE_AT_ONCE_ROWS_MAX or len(newer) * 2 < len(older):
                 continue
             if not (self._is_merging(older) or self._is_merging(newer)):
-                self._merging.append(Merging(self.layout, older, newer))
+                self._merging.append(Merging(self.layout, older, newer, self.allocate))
                 return True
         return False
 

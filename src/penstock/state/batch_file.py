@@ -65,6 +65,15 @@ def _block_starts(size: int) -> range:
 
 def serialise(hashes: np.ndarray | None, columns: Sequence[Column], measures: Sequence[Measure]) -> pa.Buffer:
     """The bytes of the file."""
+    sink = pa.BufferOutputStream()
+    write(sink, hashes, columns, measures)
+    return sink.getvalue()
+
+
+def write(
+    sink: pa.NativeFile, hashes: np.ndarray | None, columns: Sequence[Column], measures: Sequence[Measure]
+) -> None:
+    """Write the file into a sink."""
     names: list[str] = []
     arrays: list[pa.Array] = []
     notes: list[dict[str, str]] = []
@@ -89,11 +98,9 @@ def serialise(hashes: np.ndarray | None, columns: Sequence[Column], measures: Se
             add(f"m{i}", _numbers(measure))
     fields = [pa.field(n, a.type, metadata=m) for n, a, m in zip(names, arrays, notes, strict=True)]
     schema = pa.schema(fields, metadata={"penstock": json.dumps({"version": VERSION})})
-    sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V5)
     with pa.ipc.new_file(sink, schema, options=options) as writer:
         writer.write_batch(pa.record_batch(arrays, schema=schema))
-    return sink.getvalue()
 
 
 def _column_array(column: Column) -> pa.Array:

@@ -14,6 +14,7 @@ from penstock.base.limits import LOG_DELTAS_MAX, LOG_ROWS_MAX
 from penstock.kernels.hashing import hash_columns
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch, Layout, build
+from penstock.state.output import Allocate
 from penstock.zset.types import SqlType
 from penstock.zset.zset import ZSet, empty_zset, union
 
@@ -62,6 +63,15 @@ class Contents:
     def swap(self, by_identity: Mapping[int, Batch]) -> None:
         """Exchange batches for equal ones: see `Arrangement.swap`."""
         self._arrangement.swap(by_identity)
+
+    def use_scratch(self, allocate: Allocate) -> None:
+        """Let large merges put their rows into scratch files."""
+        self._arrangement.allocate = allocate
+
+    def unwritten_bytes(self) -> int:
+        """Bytes of the rows that storage does not have."""
+        logged = sum(d.weights.nbytes + sum(c.nbytes() for c in d.columns) for d in self._log)
+        return self._arrangement.unwritten_bytes() + logged
 
     def row_count(self) -> int:
         """Rows stored (those that a later delta takes away counted too)."""

@@ -36,6 +36,10 @@ class ZSet:
         columns = self.columns
         return ZSet(tuple([columns[p] for p in positions]), self.weights)
 
+    def nbytes(self) -> int:
+        """Bytes of memory that the rows take."""
+        return int(self.weights.nbytes) + sum([c.nbytes() for c in self.columns])
+
     def negate(self) -> ZSet:
         return ZSet(self.columns, -self.weights)
 
