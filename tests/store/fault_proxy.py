@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -98,7 +99,10 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 self._answer(status, headers, answer)
 
-    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _serve
+    def __getattr__(self, name: str) -> Callable[[], None]:
+        if name.startswith("do_"):  # do_GET, do_PUT, ...: all methods are served alike
+            return self._serve
+        raise AttributeError(name)
 
     def _forward(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
         connection = http.client.HTTPConnection("127.0.0.1", self.server.proxy.behind, timeout=30)

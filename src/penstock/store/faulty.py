@@ -48,6 +48,7 @@ class FaultyObjects:
     Traceback (most recent call last):
     ...
     penstock.base.errors.StorageUnavailable: cannot write 'a' in memory://faulty-example: timed out (injected)
+    HINT: Try again.
     >>> inner.get("a"), faulty.injected["time_out_after"]
     (b'1', 1)
     >>> forget("faulty-example")
