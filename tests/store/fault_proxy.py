@@ -29,6 +29,7 @@ class ProxyRates:
     delayed: float = 0.0
     denied: float = 0.0  # 403, not forwarded
     writes_only: bool = False
+    faults_max: int = 1_000_000_000  # this many in all, then none
 
 
 class FaultProxy:
@@ -53,6 +54,8 @@ class FaultProxy:
         with self._lock:
             self.requests += 1
             if self.rates.writes_only and method not in ("PUT", "POST", "DELETE"):
+                return ""
+            if self.injected.total() >= self.rates.faults_max:
                 return ""
             for fault in ("slow_down", "closed_before", "closed_after", "delayed", "denied"):
                 if self._rng.random() < getattr(self.rates, fault):

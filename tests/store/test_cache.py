@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.base.errors import CorruptState, StorageNotFound, StorageUnavailable
+from penstock.base.errors import CorruptState, StorageFull, StorageNotFound, StorageUnavailable
 from penstock.store.cache import LocalCache, cache_folder
 from penstock.store.checksum import checksum
 from penstock.store.faulty import FaultyObjects, Rates
@@ -206,6 +206,29 @@ def test_adopt(remote: MemoryObjects, tmp_path: Path) -> None:
     assert _hold(cache, 0) == path
     assert cache.fetches == 0
     assert cache.bytes == 1_000
+    cache.close()
+
+
+def test_a_full_disk_is_cleared_of_what_is_not_held(remote: MemoryObjects, tmp_path: Path) -> None:
+    _fill(remote, 4)
+
+    class SmallDisk(MemoryObjects):
+        def fetch(self, name: str, path: str | os.PathLike[str]) -> None:
+            if sum(file.stat().st_size for file in Path(path).parent.iterdir()) >= 2_000:
+                raise StorageFull("full")
+            super().fetch(name, path)
+
+    cache = LocalCache(SmallDisk(Location.parse("memory://cache-test")), tmp_path)
+    for number in range(4):
+        _hold(cache, number)
+        if number != 1:
+            cache.release(f"b/{number}")
+    assert sorted(path.name for path in cache.folder.iterdir()) == [".lock", "b+1", "b+3"]
+    _hold(cache, 3)
+    with pytest.raises(StorageFull) as caught:
+        _hold(cache, 0)
+    assert str(cache.folder) in caught.value.message
+    assert cache.bytes == 2_000
     cache.close()
 
 

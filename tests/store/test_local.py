@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.base.errors import StorageNotFound
 from penstock.base.limits import STORAGE_LEFTOVER_S_MIN
 from penstock.store.local import LocalObjects
 from penstock.store.location import Location
@@ -101,3 +102,13 @@ def test_sync_takes_what_is_new(tmp_path: Path) -> None:
     assert objects.sync("db") == 1
     (tmp_path / "db" / "wal" / "0.sst").write_bytes(b"again")
     assert objects.sync("db") == 1
+
+
+def test_a_reader_makes_no_folder(tmp_path: Path) -> None:
+    objects = LocalObjects(Location.parse(tmp_path / "data"))
+    with pytest.raises(StorageNotFound):
+        objects.probe(write=False)
+    assert not (tmp_path / "data").exists()
+    objects.probe()
+    objects.probe(write=False)
+    assert os.listdir(tmp_path / "data") == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,24 @@ def test_everything_succeeds_in_the_end(s3: Location, s3_server: S3Server, seed:
     objects.delete([f"a/{number}" for number in range(8)])
     assert len(objects.list("a")) == 4
     assert all(proxy.injected[fault] for fault in ("slow_down", "closed_before", "closed_after", "delayed"))
+    proxy.close()
+
+
+@pytest.mark.parametrize("fault", ["closed_after", "closed_before", "slow_down", "delayed"])
+def test_a_put_whose_answer_is_lost_succeeds(s3: Location, s3_server: S3Server, fault: str) -> None:
+    """Also where the client gave up waiting, and the first request arrives after the second."""
+    rates = ProxyRates(**{fault: 1.0}, writes_only=True, faults_max=1)
+    proxy = FaultProxy(s3_server.port, random.Random(1), rates, delay_s=1.0)
+    through = s3_server.location(s3.bucket, s3.prefix, endpoint=proxy.endpoint)
+    objects = open_objects(Location.parse(through, {"timeout": "400ms"}))
+    objects.put("a", b"1")
+    assert proxy.injected == {fault: 1}
+    with pytest.raises(ObjectExists):
+        objects.put("a", b"2")
+    if fault == "delayed":
+        time.sleep(1.2)  # until the request that was given up has arrived as well
+    assert objects.get("a") == b"1"
+    assert len(objects.list()) == 1
     proxy.close()
 
 

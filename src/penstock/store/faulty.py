@@ -77,9 +77,9 @@ class FaultyObjects:
     def url(self) -> str:
         return self._inner.url
 
-    def probe(self) -> None:
+    def probe(self, *, write: bool = True) -> None:
         with self._request("use", ""):
-            self._inner.probe()
+            self._inner.probe(write=write)
 
     def put(self, name: str, data: Data) -> None:
         with self._request("write", name):

@@ -38,8 +38,11 @@ class LocalObjects:
     def url(self) -> str:
         return self._url
 
-    def probe(self) -> None:
+    def probe(self, *, write: bool = True) -> None:
         with translated("use", self._url):
+            if not write:
+                os.scandir(self._root).close()
+                return
             make_folder(self._root)
             with partial(self._root / "probe"):
                 pass
