@@ -67,7 +67,7 @@ class Durable:
         self._moved: list[tuple[Batch, Batch]] = []  # batches that are files now
         open_objects(settings.location).probe()
         with faults.step("open.fence"):
-            self.truth = Truth(settings.location)
+            self.truth = Truth(settings.location, sync=settings.sync)
         try:
             self._open()
         except BaseException:

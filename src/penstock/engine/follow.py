@@ -34,7 +34,7 @@ class Follower:
         self._lock = lock
         self._on_epoch = on_epoch
         objects = open_objects(settings.location)
-        objects.probe()
+        objects.probe(write=False)
         try:
             self._truth = Truth(settings.location, read_only=True)
         except PenstockError as error:

@@ -43,6 +43,7 @@ class Settings:
     commit_interval_s: float = 0.1
     retain_s: float = 600.0
     memory_limit: int | None = None
+    sync: bool = True  # in a folder: survive a loss of power, too
     cache_folder: str | None = None
     cache_limit: int = CACHE_BYTES_MAX
 
