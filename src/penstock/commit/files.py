@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import uuid
+import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -41,6 +44,8 @@ class Files:
         self._parents = list(parents)
         self._scratch = scratch  # where a file is made before it is put, so that it takes no memory
         self._numbers = itertools.count(1)
+        self._mapped: deque[weakref.ref[StoredBatch]] = deque()  # those from a cache, oldest first
+        self._lock = threading.Lock()
         self.bytes_written = 0
         self.files_written = 0
 
@@ -78,17 +83,44 @@ class Files:
         raise AssertionError("the loop returns or raises")
 
     def batch(self, ref: FileRef, types: Sequence[SqlType]) -> StoredBatch:
-        return StoredBatch(ref, types, self.open)
+        return StoredBatch(ref, types, self._open_batch)
+
+    def _open_batch(self, batch: StoredBatch) -> MappedFile:
+        _, cache, name = self.place(batch.ref.name)
+        if cache is None:
+            return self.open(batch.ref)
+        self._make_room(batch.ref.bytes, cache)
+        file = self.open(batch.ref)
+        with self._lock:
+            self._mapped.append(weakref.ref(batch))
+        return file
+
+    def _make_room(self, size: int, cache: LocalCache) -> None:
+        """Let go of the batches that were mapped longest ago, so that the cache may drop their files."""
+        while cache.bytes + size > cache.limit_bytes:
+            with self._lock:
+                if not self._mapped:
+                    return
+                oldest = self._mapped.popleft()()
+            if oldest is not None:
+                oldest.release()
 
     def open(self, ref: FileRef) -> MappedFile:
         """Map a file into memory; from the local cache where the storage is remote."""
         objects, cache, name = self.place(ref.name)
         path = objects.local_path(name)
-        if path is None and cache is not None:
-            path = cache.hold(name, ref.bytes, ref.checksum)
-        if path is None:
+        if path is not None:
+            return MappedFile(ref, _mapped(objects, name, path))
+        if cache is None:
             return MappedFile(ref, pa.py_buffer(objects.get(name)))
-        return MappedFile(ref, _mapped(objects, name, path))
+        path = cache.hold(name, ref.bytes, ref.checksum)
+        try:
+            file = MappedFile(ref, _mapped(objects, name, path))
+        except BaseException:
+            cache.release(name)
+            raise
+        weakref.finalize(file, cache.release, name)
+        return file
 
     def copy(self, ref: FileRef, target: Objects, name: str) -> None:
         """Copy a file to another storage, checking it on the way."""

@@ -67,6 +67,10 @@ class LocalCache:
         return self._folder
 
     @property
+    def limit_bytes(self) -> int:
+        return self._limit_bytes
+
+    @property
     def bytes(self) -> int:
         """Bytes in the folder, or on their way there."""
         with self._lock:
