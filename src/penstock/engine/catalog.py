@@ -157,18 +157,18 @@ class Catalog:
 
 
 def estimated_distinct(relation: Table | MaterializedView, columns: Sequence[int]) -> float:
-    """About how many different values these columns have, from a sample of the largest batch: batches are
-    sorted by hash, so their first rows are a random sample."""
+    """About how many different values these columns have, from a sample of the rows."""
+    rows = relation.row_count()
     if isinstance(relation, Table) and relation.keyed is not None:
-        batches = relation.keyed.batches
+        # Batches are sorted by hash, so their first rows are a random sample.
+        largest = max(relation.keyed.batches, key=len, default=None)
+        sample = empty_zset(()) if largest is None else largest.slice(0, SAMPLE_ROWS_MAX).zset()
     else:
         bag = relation.contents if isinstance(relation, MaterializedView) else relation.bag
         assert bag is not None
-        batches = bag.arranged().batches
-    if not batches:
+        sample = bag.sample(SAMPLE_ROWS_MAX)
+    if not len(sample):
         return 1.0
-    rows = sum(len(b) for b in batches)
-    sample = max(batches, key=len).slice(0, SAMPLE_ROWS_MAX)
     groups = group_rows([sample.columns[c] for c in columns], len(sample))
     sizes = np.diff(np.append(groups.starts, len(sample)))
     once = int((sizes == 1).sum())

@@ -12,6 +12,8 @@ from penstock.base.errors import InvalidDelta, PenstockError, TypeMismatch, Unde
 from penstock.zset.column import Column, constant, from_pylist
 from penstock.zset.interchange import from_arrow
 from penstock.zset.types import Schema, SqlType
+from penstock.zset.weights import constant as constant_weight
+from penstock.zset.weights import is_constant
 from penstock.zset.zset import ZSet
 
 WEIGHT = "_weight"
@@ -31,6 +33,8 @@ def to_zset(data: Any, schema: Schema, defaults: Sequence[Any], table: str) -> Z
     else:
         columns, weights = _from_arrow(_as_table(data, table), schema, defaults, table)
     result = ZSet(columns, weights)
+    if is_constant(weights):  # as made here, not as given
+        return result
     keep = weights != 0
     return result if keep.all() else result.filter(keep)
 
@@ -146,7 +150,7 @@ def _from_arrow(
         else:
             columns.append(arrow_column(data.column(key), sql_type, name, table))
     if WEIGHT not in names:
-        return tuple(columns), np.ones(data.num_rows, np.int64)
+        return tuple(columns), constant_weight(1, data.num_rows)
     weights = data.column(WEIGHT)
     if not pa.types.is_integer(weights.type) or weights.null_count:
         raise InvalidDelta(
@@ -164,6 +168,14 @@ def arrow_column(array: pa.ChunkedArray, type: SqlType, name: str, table: str) -
     if type.id == "VARCHAR" and not (text or pa.types.is_null(given)):
         raise _mismatch(name, table, type, f"got {given}")
     try:
-        return from_arrow(array, type)
+        return _owned(from_arrow(array, type))
     except (pa.ArrowException, ValueError, TypeError, OverflowError, ArithmeticError) as error:
         raise _mismatch(name, table, type, str(error)) from None
+
+
+def _owned(column: Column) -> Column:
+    """The column in memory of our own: Arrow may have made it over an array that its owner writes to later."""
+    values = column.values
+    if column.type.kind == "arrow" or values.flags.owndata:
+        return column
+    return Column(column.type, values.copy(), column.valid)

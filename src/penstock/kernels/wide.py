@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from penstock.zset.column import INT64_MAX, INT64_MIN, narrow
+from penstock.zset.weights import is_constant
 
 _LOW_HALF = np.int64(0xFFFFFFFF)
 
@@ -156,6 +157,11 @@ def sum_groups(values: np.ndarray, weights: np.ndarray | None, starts: np.ndarra
     if weights is None:
         if count <= 1:
             return values
+        if is_constant(values):
+            lengths = np.empty(len(starts), np.int64)
+            np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
+            lengths[-1] = count - starts[-1]
+            return multiply(lengths, values[:1])
         if values.dtype != object and magnitude(values) * count <= INT64_MAX:
             return np.add.reduceat(values, starts)
         weights = np.ones(count, np.int64)

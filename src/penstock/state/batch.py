@@ -83,7 +83,9 @@ class Batch:
 
     def nbytes(self) -> int:
         return (
-            self.hashes.nbytes + sum(c.nbytes() for c in self.columns) + sum(x.nbytes for x in self.measures)
+            self.hashes.nbytes
+            + sum(c.nbytes() for c in self.columns)
+            + sum(m.nbytes(x) for x in self.measures)
         )
 
 

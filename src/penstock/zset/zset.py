@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from penstock.zset import weights as w
 from penstock.zset.column import Column, concat, empty, equal_rows
 from penstock.zset.types import SqlType
 
@@ -26,7 +27,7 @@ class ZSet:
         return len(self.weights)
 
     def take(self, index: np.ndarray) -> ZSet:
-        return ZSet(tuple([c.take(index) for c in self.columns]), self.weights[index])
+        return ZSet(tuple([c.take(index) for c in self.columns]), w.take(self.weights, index))
 
     def filter(self, mask: np.ndarray) -> ZSet:
         return ZSet(tuple([c.filter(mask) for c in self.columns]), self.weights[mask])
@@ -49,7 +50,7 @@ def union(zsets: Sequence[ZSet]) -> ZSet:
     if len(zsets) == 1:
         return zsets[0]
     columns = tuple(concat(parts) for parts in zip(*(z.columns for z in zsets), strict=True))
-    return ZSet(columns, np.concatenate([z.weights for z in zsets]))
+    return ZSet(columns, w.concat([z.weights for z in zsets]))
 
 
 def without_pairs(rows: ZSet) -> ZSet:
@@ -59,7 +60,7 @@ def without_pairs(rows: ZSet) -> ZSet:
     uses the two are often the same, and then the view has nothing to do.
     """
     weights = rows.weights
-    if len(weights) < 2:
+    if len(weights) < 2 or w.is_constant(weights):
         return rows
     first = np.flatnonzero((weights[:-1] == -1) & (weights[1:] == 1))
     for column in rows.columns:
