@@ -6,6 +6,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
+
+from penstock.base.limits import LOG_ROWS_MAX
 from penstock.kernels import order
 from penstock.state import contents as module
 from penstock.state.contents import Contents
@@ -62,7 +64,7 @@ def test_loads_removals_and_reads_in_any_order(seed: int, monkeypatch: pytest.Mo
 
 def test_a_load_is_not_sorted_before_something_is_removed() -> None:
     contents = Contents("t", (BIGINT,))
-    count = module.LOG_ROWS_MAX
+    count = LOG_ROWS_MAX
     contents.append(ZSet((from_pylist(BIGINT, list(range(count))),), weights.constant(1, count)))
     assert contents.rows().columns[0].values.tolist() == list(range(count))
     assert contents.nbytes() == 8 * count + 8
