@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.limits import HASH_WORDS_BYTES_MAX
+from penstock.base.limits import FEW_ROWS_MAX, HASH_WORDS_BYTES_MAX
 from penstock.zset.column import Column
 
 HASH_VERSION = 1
@@ -27,6 +27,7 @@ _N1, _N2, _N3 = np.uint64(_M1), np.uint64(_M2), np.uint64(_M3)
 _S29, _S32, _S3 = np.uint64(29), np.uint64(32), np.uint64(3)
 _MASK = (1 << 64) - 1
 _NULL_HASH = 0x5851F42D4C957F2D
+_NAN_BITS = 0x7FF8000000000000
 _BLOCK_ROWS = 1 << 15
 
 
@@ -34,12 +35,48 @@ def hash_columns(columns: Sequence[Column], count: int) -> np.ndarray:
     """One hash for each row over these columns; no columns: all rows hash alike."""
     if not columns:
         return np.zeros(count, np.uint64)
+    if count <= FEW_ROWS_MAX:
+        return np.array(hash_few(columns, count), np.uint64)
     hashes = _hash_column(columns[0], count)
     for column in columns[1:]:
-        hashes = _combine(hashes, _hash_column(column, count), count)
+        hashes = _mix((hashes * _S3) ^ _hash_column(column, count))
     if COLLIDE_BITS is not None:
         hashes = hashes & np.uint64(_MASK ^ (_MASK >> COLLIDE_BITS))
     return hashes
+
+
+def hash_few(columns: Sequence[Column], count: int) -> list[int]:
+    """`hash_columns` of a few rows, as Python integers: at this size faster than arrays."""
+    if not columns:
+        return [0] * count
+    hashes = _hash_values(columns[0])
+    for column in columns[1:]:
+        more = _hash_values(column)
+        hashes = [_mix_int(((a * 3) & _MASK) ^ b) for a, b in zip(hashes, more, strict=True)]
+    if COLLIDE_BITS is not None:
+        hashes = [h & (_MASK ^ (_MASK >> COLLIDE_BITS)) for h in hashes]
+    return hashes
+
+
+def _hash_values(column: Column) -> list[int]:
+    values = column.values
+    if column.type.kind == "arrow":
+        kind = values.type
+        if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
+            hashes = [_hash_one(_as_bytes(v)) for v in values.to_pylist()]
+        else:
+            hashes = [_hash_object(v) for v in values.to_pylist()]
+    elif values.dtype == object:
+        hashes = [_hash_big(v) for v in values.tolist()]
+    elif values.dtype.kind == "f":
+        bits = (values.astype(np.float64) + 0.0).view(np.uint64).tolist()
+        hashes = [_mix_int(b if v == v else _NAN_BITS) for b, v in zip(bits, values.tolist(), strict=True)]
+    else:
+        hashes = [_mix_int(v & _MASK) for v in values.tolist()]
+    valid = column.validity()
+    if valid is None:
+        return hashes
+    return [h if v else _NULL_HASH for h, v in zip(hashes, valid.tolist(), strict=True)]
 
 
 def is_exact(columns: Sequence[Column]) -> bool:
@@ -59,8 +96,6 @@ def _mix_int(x: int) -> int:
 
 def _mix(x: np.ndarray) -> np.ndarray:
     """Spread the bits of 64-bit values (a bijection)."""
-    if len(x) == 1:  # a one-row tick: Python's integers are faster than four numpy calls
-        return np.array([_mix_int(int(x[0]))], np.uint64)
     mixed = np.empty(len(x), np.uint64)
     shifted = np.empty(min(len(x), _BLOCK_ROWS), np.uint64)
     for start in range(
@@ -73,12 +108,6 @@ def _mix(x: np.ndarray) -> np.ndarray:
         block *= _N2
         block ^= np.right_shift(block, _S32, out=spare)
     return mixed
-
-
-def _combine(a: np.ndarray, b: np.ndarray, count: int) -> np.ndarray:
-    if count == 1:
-        return np.array([_mix_int(((int(a[0]) * 3) & _MASK) ^ int(b[0]))], np.uint64)
-    return _mix((a * _S3) ^ b)
 
 
 def _hash_column(column: Column, count: int) -> np.ndarray:
@@ -101,7 +130,7 @@ def _hash_numbers(values: np.ndarray) -> np.ndarray:
         bits = values.view(np.uint64)
         missing = values != values
         if missing.any():
-            bits = np.where(missing, np.uint64(0x7FF8000000000000), bits)
+            bits = np.where(missing, np.uint64(_NAN_BITS), bits)
         return _mix(bits)
     if values.dtype.kind == "u" or values.dtype == np.bool_:
         return _mix(values.astype(np.uint64, copy=False))
@@ -138,8 +167,6 @@ def _hash_one(data: bytes) -> int:
 
 def _hash_bytes(array: pa.Array) -> np.ndarray:
     count = len(array)
-    if count <= 4:
-        return np.array([_hash_one(_as_bytes(v.as_py())) for v in array], np.uint64)
     _, offset_buffer, data_buffer = array.buffers()
     offsets = np.frombuffer(offset_buffer, np.int64, count + array.offset + 1)[array.offset :]
     first, last = int(offsets[0]), int(offsets[-1])

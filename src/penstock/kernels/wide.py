@@ -43,6 +43,15 @@ def one(value: int) -> np.ndarray:
     return wide
 
 
+def integers(values: list[int]) -> np.ndarray:
+    """Python integers as an array."""
+    if min(values) >= INT64_MIN and max(values) <= INT64_MAX:
+        return np.array(values, np.int64)
+    wide = np.empty(len(values), object)
+    wide[:] = values
+    return wide
+
+
 def _objects(function: Callable[[Any, Any], Any], a: np.ndarray, b: np.ndarray) -> np.ndarray:
     result = function(a.astype(object), b.astype(object))
     return narrow(np.asarray(result, object))

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from penstock.base.limits import (
+    INSERT_ROWS_MAX,
     MERGE_AT_ONCE_BATCHES_MIN,
     MERGE_AT_ONCE_ROWS_MAX,
     MERGE_ROWS_MIN,
@@ -21,7 +22,8 @@ from penstock.base.limits import (
 )
 from penstock.kernels.ranges import expand
 from penstock.state import measures as m
-from penstock.state.batch import Batch, Layout, insert_row, merge
+from penstock.state.batch import Batch, Layout, merge
+from penstock.state.insert import insert_rows
 from penstock.state.measures import Measure
 from penstock.state.merging import Merging
 from penstock.zset.column import Column, equal_rows, same_value
@@ -104,7 +106,7 @@ class Arrangement:
             and len(batches[-1]) + len(batch) <= SMALL_BATCH_ROWS_MAX
             and not self._is_merging(batches[-1])
         ):
-            merged = insert_row(self.layout, batches[-1], batch) if len(batch) == 1 else None
+            merged = insert_rows(self.layout, batches[-1], batch) if len(batch) <= INSERT_ROWS_MAX else None
             if merged is None:
                 merged = merge(self.layout, (batches[-1], batch), cancel=False)
             if len(merged):

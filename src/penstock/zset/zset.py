@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.zset import weights as w
-from penstock.zset.column import Column, concat, empty, equal_rows
+from penstock.zset.column import Column, concat, empty, equal_rows, same_value
 from penstock.zset.types import SqlType
+
+_NO_ROWS = np.zeros(0, np.int64)
 
 
 class ZSet:
@@ -62,6 +64,13 @@ def without_pairs(rows: ZSet) -> ZSet:
     weights = rows.weights
     if len(weights) < 2 or w.is_constant(weights):
         return rows
+    if len(weights) == 2:  # an update of one row
+        if weights[0] != -1 or weights[1] != 1:
+            return rows
+        for column in rows.columns:
+            if not same_value(column, 0, column, 1):
+                return rows
+        return rows.take(_NO_ROWS)
     first = np.flatnonzero((weights[:-1] == -1) & (weights[1:] == 1))
     for column in rows.columns:
         if not len(first):

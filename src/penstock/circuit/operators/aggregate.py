@@ -14,9 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.base.limits import FEW_ROWS_MAX
 from penstock.circuit import accumulators as acc
 from penstock.circuit.accumulators import MeasureSpec
 from penstock.circuit.operator import Delta, Result
+from penstock.circuit.operators.aggregate_few import FewRows
 from penstock.circuit.operators.extremum import Extremum, Registers
 from penstock.evaluate.compile import Predicate, compile_expr, compile_predicate
 from penstock.evaluate.forms import Eval
@@ -99,9 +101,19 @@ class Aggregate:
         if self._extremes:
             self.layouts = (groups, self._registers.layout, *(e.layout for e in self._extremes))
 
+        self._few = None
+        if len(keys) == 1 and not self._extremes and FewRows.fits(self._specs):
+            finished = [(f, places) for f, places in self._outputs if f is not None]
+            self._few = FewRows(keys[0], self._specs, self._compiled, finished)
+
     # -- one step --------------------------------------------------------------------------
 
     def step(self, deltas: Sequence[Delta], state: Sequence[Arrangement]) -> Result:
+        if self._few is not None and len(deltas[0]) <= FEW_ROWS_MAX:  # type: ignore[arg-type]
+            assert isinstance(deltas[0], ZSet)
+            result = self._few.step(deltas[0], state[0])
+            if result is not None:
+                return result
         columns, groups, owners = self._group(deltas)
         changes = self._measures(deltas, groups, owners)
         hashes = groups.hashes
