@@ -10,6 +10,7 @@ import numpy as np
 
 from penstock.base.errors import DuplicateObject, UndefinedTable
 from penstock.base.limits import SAMPLE_ROWS_MAX
+from penstock.engine.ingest import Matching
 from penstock.evaluate.forms import Eval
 from penstock.plan.nodes import Node
 from penstock.sql.tokens import fold
@@ -46,6 +47,7 @@ class Table:
     kind: str = "table"
 
     def __post_init__(self) -> None:
+        self.matching = Matching(self.schema, self.name)
         self.has_volatile_defaults = any(isinstance(d, VolatileDefault) for d in self.defaults)
 
     def rows(self) -> ZSet:
@@ -110,7 +112,8 @@ class Catalog:
         return iter(self._relations.values())
 
     def find(self, name: str) -> Relation | None:
-        return self._relations.get(fold(name))
+        # A name that is folded already needs no folding: the usual case, and asked several times a tick.
+        return self._relations.get(name) or self._relations.get(fold(name))
 
     def get(self, name: str) -> Relation:
         found = self.find(name)

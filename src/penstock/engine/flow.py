@@ -243,7 +243,7 @@ class Flow:
             rows_in = 0
             for name, data in deltas.items():
                 table = core.table(name)
-                rows = to_zset(data, table.schema, self._defaults(table), table.name)
+                rows = to_zset(data, table.matching, self._defaults(table))
                 rows_in += len(rows)
                 if not len(rows):
                     continue

@@ -65,7 +65,7 @@ def without_pairs(rows: ZSet) -> ZSet:
     if len(weights) < 2 or w.is_constant(weights):
         return rows
     if len(weights) == 2:  # an update of one row
-        if weights[0] != -1 or weights[1] != 1:
+        if weights.tolist() != [-1, 1]:
             return rows
         for column in rows.columns:
             if not same_value(column, 0, column, 1):
