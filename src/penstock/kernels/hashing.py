@@ -72,7 +72,11 @@ def _hash_values(column: Column) -> list[int]:
         bits = (values.astype(np.float64) + 0.0).view(np.uint64).tolist()
         hashes = [_mix_int(b if v == v else _NAN_BITS) for b, v in zip(bits, values.tolist(), strict=True)]
     else:
-        hashes = [_mix_int(v & _MASK) for v in values.tolist()]
+        hashes = []
+        for v in values.tolist():  # _mix_int, without a call: the usual key
+            x = (v * _M1) & _MASK
+            x = ((x ^ (x >> 29)) * _M2) & _MASK
+            hashes.append(x ^ (x >> 32))
     valid = column.validity()
     if valid is None:
         return hashes

@@ -37,8 +37,8 @@ class Contents:
         return self._arrangement.name
 
     def append(self, delta: ZSet) -> None:
-        if len(delta) >= LOG_ROWS_MAX and not _removes(delta.weights):
-            self._loads.append(delta)
+        if len(delta) >= LOG_ROWS_MAX and not w.any_negative(delta.weights):
+            self._loads.append(ZSet(delta.columns, w.compacted(delta.weights)))
             return
         self._log.append(delta)
         self._log_rows += len(delta)
@@ -47,9 +47,10 @@ class Contents:
 
     def arranged(self) -> Arrangement:
         """The rows arranged by whole row, loads and log included."""
-        parts = [*self._loads, *self._take_log()]
-        self._loads = []
-        self._arrange(parts)
+        # Apart from the log: what that takes away would make the equal weights of the loads long.
+        loads, self._loads = self._loads, []
+        self._arrange(loads)
+        self._arrange(self._take_log())
         return self._arrangement
 
     def _take_log(self) -> list[ZSet]:
@@ -59,7 +60,9 @@ class Contents:
     def _arrange(self, parts: list[ZSet]) -> None:
         if parts:
             delta = union(parts)
-            self._arrangement.append(build(self._arrangement.layout, delta.columns, (delta.weights,)))
+            self._arrangement.append(
+                build(self._arrangement.layout, delta.columns, (w.compacted(delta.weights),))
+            )
 
     def rows(self) -> ZSet:
         """Everything, equal rows not necessarily added up, no weight negative."""
@@ -67,7 +70,7 @@ class Contents:
             whole = self.arranged().contents()
             return empty_zset(self._types) if whole is None else whole.zset()
         batches = self._arrangement.batches
-        if any(_removes(x) for x in [*[b.weights for b in batches], *[d.weights for d in self._log]]):
+        if any(w.any_negative(x) for x in [*[b.weights for b in batches], *[d.weights for d in self._log]]):
             self.arranged()
             return self.rows()
         # One load instead of several, so that the next reader has nothing to put together.
@@ -100,7 +103,3 @@ class Contents:
         parts = [*self._loads, *self._log]
         logged = sum(w.nbytes(d.weights) + sum(c.nbytes() for c in d.columns) for d in parts)
         return self._arrangement.nbytes() + logged
-
-
-def _removes(weights: np.ndarray) -> bool:
-    return bool(weights[0] < 0) if w.is_constant(weights) and len(weights) else bool((weights < 0).any())

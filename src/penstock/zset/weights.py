@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from penstock.base.limits import FEW_ROWS_MAX
+
 # Below this many rows a plain array costs less than looking whether all weights are equal.
 _ROWS_MIN = 4096
 _ONE = np.ones(1, np.int64)
@@ -27,9 +29,22 @@ def constant(value: int, count: int) -> np.ndarray:
     return one if count == 1 else np.ndarray((count,), np.int64, one, strides=(0,))
 
 
+def compacted(weights: np.ndarray) -> np.ndarray:
+    """The same weights, as one number if they are many and equal."""
+    if len(weights) < _ROWS_MIN or weights.strides == (0,) or not _all_are(weights, weights[0]):
+        return weights
+    return constant(int(weights[0]), len(weights))
+
+
 def is_constant(weights: np.ndarray) -> bool:
     """True where the weights are one number in memory (False says nothing about their values)."""
     return weights.strides == (0,)
+
+
+def any_negative(weights: np.ndarray) -> bool:
+    if len(weights) <= FEW_ROWS_MAX or weights.strides == (0,):
+        return any(w < 0 for w in weights[:FEW_ROWS_MAX].tolist())
+    return bool((weights < 0).any())
 
 
 def take(weights: np.ndarray, index: np.ndarray) -> np.ndarray:

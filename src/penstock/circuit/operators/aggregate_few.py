@@ -21,6 +21,9 @@ from penstock.state.batch import Batch
 from penstock.zset.column import Column, same_value
 from penstock.zset.zset import ZSet
 
+_TWICE = np.zeros(2, np.int64)
+_OLD_AND_NEW = np.array((-1, 1))
+_OLD_AND_NEW.flags.writeable = False
 _KINDS = frozenset(("rows", "count", "true", "sum", "squares"))
 
 
@@ -78,9 +81,8 @@ class FewRows:
         """The old row and the new row of each group, where they differ."""
         count = len(firsts)
         both = old + new
-        values = []
-        for finish, places in self._outputs:
-            values.append(finish([integers([x[p] for x in both]) for p in places]))
+        arrays = [integers(list(x)) for x in zip(*both, strict=True)]
+        values = [finish([arrays[p] for p in places]) for finish, places in self._outputs]
         kept: list[int] = []
         weights: list[int] = []
         for group in range(count):
@@ -95,14 +97,10 @@ class FewRows:
                 weights.append(1)
         if not kept:
             return None
-        rows = np.array([firsts[k % count] for k in kept])
-        columns = [k.take(rows) for k in keys]
-        if len(kept) == 2 and count == 1:
-            columns += values
-        else:
-            at = np.array(kept)
-            columns += [v.take(at) for v in values]
-        return ZSet(tuple(columns), np.array(weights))
+        if len(kept) == 2 and count == 1:  # the usual change: one group, its old row and its new one
+            return ZSet((*[k.take(_TWICE) for k in keys], *values), _OLD_AND_NEW)
+        rows, at = np.array([firsts[k % count] for k in kept]), np.array(kept)
+        return ZSet((*[k.take(rows) for k in keys], *[v.take(at) for v in values]), np.array(weights))
 
 
 def _members(keys: list[Column], hashes: list[int]) -> list[list[int]] | None:
