@@ -77,9 +77,13 @@ def _hash_values(column: Column) -> list[int]:
             x = (v * _M1) & _MASK
             x = ((x ^ (x >> 29)) * _M2) & _MASK
             hashes.append(x ^ (x >> 32))
+        valid = column.valid
+        return hashes if valid is None else _with_null_hash(hashes, valid)
     valid = column.validity()
-    if valid is None:
-        return hashes
+    return hashes if valid is None else _with_null_hash(hashes, valid)
+
+
+def _with_null_hash(hashes: list[int], valid: np.ndarray) -> list[int]:
     return [h if v else _NULL_HASH for h, v in zip(hashes, valid.tolist(), strict=True)]
 
 

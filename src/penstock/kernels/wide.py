@@ -7,7 +7,7 @@ fit: never a wrapped number. One row is the common case of a small change, so it
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ def one(value: int) -> np.ndarray:
     return wide
 
 
-def integers(values: list[int]) -> np.ndarray:
+def integers(values: Sequence[int]) -> np.ndarray:
     """Python integers as an array."""
     if min(values) >= INT64_MIN and max(values) <= INT64_MAX:
         return np.array(values, np.int64)

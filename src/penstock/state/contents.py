@@ -37,11 +37,12 @@ class Contents:
         return self._arrangement.name
 
     def append(self, delta: ZSet) -> None:
-        if len(delta) >= LOG_ROWS_MAX and not w.any_negative(delta.weights):
+        rows = delta.weights.size
+        if rows >= LOG_ROWS_MAX and not w.any_negative(delta.weights):
             self._loads.append(ZSet(delta.columns, w.compacted(delta.weights)))
             return
         self._log.append(delta)
-        self._log_rows += len(delta)
+        self._log_rows += rows
         if len(self._log) >= LOG_DELTAS_MAX or self._log_rows >= LOG_ROWS_MAX:
             self._arrange(self._take_log())
 

@@ -109,9 +109,10 @@ class Aggregate:
     # -- one step --------------------------------------------------------------------------
 
     def step(self, deltas: Sequence[Delta], state: Sequence[Arrangement]) -> Result:
-        if self._few is not None and len(deltas[0]) <= FEW_ROWS_MAX:  # type: ignore[arg-type]
-            assert isinstance(deltas[0], ZSet)
-            result = self._few.step(deltas[0], state[0])
+        if self._few is not None:
+            rows = deltas[0]
+            assert isinstance(rows, ZSet)
+            result = self._few.step(rows, state[0]) if rows.weights.size <= FEW_ROWS_MAX else None
             if result is not None:
                 return result
         columns, groups, owners = self._group(deltas)

@@ -7,6 +7,7 @@ one here, and only what leaves the step is made an array again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 
 import numpy as np
 
@@ -48,59 +49,67 @@ class FewRows:
     def step(self, delta: ZSet, state: Arrangement) -> Result | None:
         """The result of the step; None where different keys share a hash, which is not for here."""
         keys = [delta.columns[k] for k in self._keys]
-        hashes = hash_few(keys, len(delta))
+        hashes = hash_few(keys, delta.weights.size)
         members = _members(keys, hashes)
         if members is None:
             return None
         firsts = [rows[0] for rows in members]
         found = np.array([hashes[row] for row in firsts], np.uint64)
-        changes = self._changes(delta, members)
-        old = _look_up(state, found, keys, firsts, len(self._measures))
-        new = [[a + b for a, b in zip(x, y, strict=True)] for x, y in zip(old, changes, strict=True)]
+        terms = self._terms(delta)
+        old = _look_up(state, found, keys, firsts, len(terms))
+        new: list[list[int]] = []
+        changes: list[list[int]] = []
+        for rows, before in zip(members, old, strict=True):
+            change, after = [], []
+            for of_row, measure in zip(terms, before, strict=True):
+                added = of_row[rows[0]] if len(rows) == 1 else sum([of_row[r] for r in rows])
+                change.append(added)
+                after.append(measure + added)
+            changes.append(change)
+            new.append(after)
         return self._emit(keys, firsts, old, new), (_appended(found, keys, firsts, changes),)
 
-    def _changes(self, delta: ZSet, members: list[list[int]]) -> list[list[int]]:
-        """For each group its change of each measure."""
-        columns, count = delta.columns, len(delta)
+    def _terms(self, delta: ZSet) -> list[list[int]]:
+        """For each measure what each row adds to it."""
         weights = delta.weights.tolist()
-        changes: list[list[int]] = [[] for _ in members]
+        found = []
         for kind, arg, passes in self._measures:
             terms = weights
             if passes is not None:
-                chosen = passes(columns, count).tolist()
+                chosen = passes(delta.columns, len(weights)).tolist()
                 terms = [w if p else 0 for w, p in zip(terms, chosen, strict=True)]
             if arg is not None:
-                terms = _terms(kind, arg(columns, count), terms)
-            for rows, change in zip(members, changes, strict=True):
-                change.append(terms[rows[0]] if len(rows) == 1 else sum([terms[r] for r in rows]))
-        return changes
+                terms = _weighted(kind, arg(delta.columns, len(weights)), terms)
+            found.append(terms)
+        return found
 
     def _emit(
         self, keys: list[Column], firsts: list[int], old: list[list[int]], new: list[list[int]]
     ) -> ZSet | None:
         """The old row and the new row of each group, where they differ."""
         count = len(firsts)
-        both = old + new
-        arrays = [integers(list(x)) for x in zip(*both, strict=True)]
+        arrays = [integers(x) for x in zip(*old, *new, strict=True)]
         values = [finish([arrays[p] for p in places]) for finish, places in self._outputs]
-        kept: list[int] = []
-        weights: list[int] = []
+        going: list[int] = []
+        coming: list[int] = []
         for group in range(count):
             was, is_now = (old[group][0] > 0, new[group][0] > 0) if keys else (True, True)
-            if was and is_now and all(same_value(c, group, c, count + group) for c in values):
+            if was and is_now and _same(values, group, values, count + group):
                 continue
             if was:
-                kept.append(group)
-                weights.append(-1)
+                going.append(group)
             if is_now:
-                kept.append(count + group)
-                weights.append(1)
+                coming.append(count + group)
+        kept = going + coming
+        if len(kept) == 2 * count:
+            rows = _TWICE if count == 1 else np.array(firsts + firsts)
+            weights = _OLD_AND_NEW if count == 1 else np.array([-1] * count + [1] * count)
+            return ZSet((*[k.take(rows) for k in keys], *values), weights)
         if not kept:
             return None
-        if len(kept) == 2 and count == 1:  # the usual change: one group, its old row and its new one
-            return ZSet((*[k.take(_TWICE) for k in keys], *values), _OLD_AND_NEW)
         rows, at = np.array([firsts[k % count] for k in kept]), np.array(kept)
-        return ZSet((*[k.take(rows) for k in keys], *[v.take(at) for v in values]), np.array(weights))
+        weights = np.array([-1] * len(going) + [1] * len(coming))
+        return ZSet((*[k.take(rows) for k in keys], *[v.take(at) for v in values]), weights)
 
 
 def _members(keys: list[Column], hashes: list[int]) -> list[list[int]] | None:
@@ -110,13 +119,18 @@ def _members(keys: list[Column], hashes: list[int]) -> list[list[int]] | None:
     found: dict[int, list[int]] = {}
     for row, hash in enumerate(hashes):
         rows = found.setdefault(hash, [])
-        if rows and not all(same_value(k, rows[0], k, row) for k in keys):
+        if rows and not _same(keys, rows[0], keys, row):
             return None
         rows.append(row)
     return [found[hash] for hash in sorted(found)]
 
 
-def _terms(kind: str, column: Column, weights: list[int]) -> list[int]:
+def _same(left: Sequence[Column], i: int, right: Sequence[Column], j: int) -> bool:
+    """Whether row i of these columns equals row j of those."""
+    return all(map(same_value, left, repeat(i), right, repeat(j)))
+
+
+def _weighted(kind: str, column: Column, weights: list[int]) -> list[int]:
     """What each row adds to a measure of its argument."""
     valid = column.validity()
     if valid is not None:
@@ -139,11 +153,11 @@ def _look_up(
     totals = [[0] * width for _ in firsts]
     for batch in state.batches:
         known = batch.hashes
-        size = len(known)
+        size = known.size
         for group, at in enumerate(known.searchsorted(hashes).tolist()):
             while at < size and known[at] == hashes[group]:
-                if (exact and batch.columns[0].valid is None) or all(
-                    same_value(k, firsts[group], c, at) for k, c in zip(keys, batch.columns, strict=True)
+                if (exact and batch.columns[0].valid is None) or _same(
+                    keys, firsts[group], batch.columns, at
                 ):
                     total = totals[group]
                     for i, measure in enumerate(batch.measures):
@@ -157,14 +171,14 @@ def _appended(
     hashes: np.ndarray, keys: list[Column], firsts: list[int], changes: list[list[int]]
 ) -> Batch | None:
     """The changes as a batch, without groups of which no measure changed."""
-    kept = [i for i, change in enumerate(changes) if any(change)]
-    if not kept:
-        return None
-    if len(kept) < len(changes):
+    if not all(map(any, changes)):
+        kept = [i for i, change in enumerate(changes) if any(change)]
+        if not kept:
+            return None
         hashes = hashes[np.array(kept)]
-        changes = [changes[i] for i in kept]
-    columns = tuple(keys)
-    if len(kept) < len(firsts) or (columns and len(columns[0]) > 1):
-        rows = np.array([firsts[i] for i in kept])
-        columns = tuple([k.take(rows) for k in keys])
-    return Batch(hashes, columns, tuple([integers(list(x)) for x in zip(*changes, strict=True)]))
+        firsts, changes = [firsts[i] for i in kept], [changes[i] for i in kept]
+    measures = tuple([integers(x) for x in zip(*changes, strict=True)])
+    if firsts == [0] and keys and len(keys[0].values) == 1:
+        return Batch(hashes, tuple(keys), measures)
+    rows = np.array(firsts)
+    return Batch(hashes, tuple([k.take(rows) for k in keys]), measures)
