@@ -192,7 +192,9 @@ def _from_arrow(
             continue
         array = data.column(place.column)
         found = _plain_column(array, type) if place.plain else None
-        columns.append(found or arrow_column(array, type, schema.names[i], matching.table))
+        if found is None:
+            found = arrow_column(array, type, schema.names[i], matching.table)
+        columns.append(found)
     if weight is None:
         return tuple(columns), constant_weight(1, count)
     weights = data.column(weight)
