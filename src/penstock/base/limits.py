@@ -9,6 +9,13 @@ WATCH_QUEUE_EPOCHS_MAX = 10_000
 # cost per call, not the data, is the price.
 SMALL_BATCH_ROWS_MAX = 256
 
+# Up to this many rows are inserted into a small batch one by one: fewer calls than a merge.
+INSERT_ROWS_MAX = 4
+
+# Deltas of up to this many rows are hashed, grouped and added up in Python integers: an array of one number
+# costs what one of a thousand costs.
+FEW_ROWS_MAX = 4
+
 # This many batches of like size are merged in one go, up to this many rows: each row is then merged
 # half as often as in pairs, for a few batches more to look into.
 MERGE_AT_ONCE_BATCHES_MIN = 4

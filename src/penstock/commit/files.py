@@ -86,7 +86,7 @@ class Files:
         return StoredBatch(ref, types, self._open_batch)
 
     def _open_batch(self, batch: StoredBatch) -> MappedFile:
-        _, cache, name = self.place(batch.ref.name)
+        cache = self.place(batch.ref.name)[1]
         if cache is None:
             return self.open(batch.ref)
         self._make_room(batch.ref.bytes, cache)

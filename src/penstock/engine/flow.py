@@ -419,7 +419,7 @@ class Flow:
             if applied is not None and applied.has(table):
                 repeated.append(table.name)
                 continue
-            rows = to_zset(data, table.schema, self._defaults(table), table.name)
+            rows = to_zset(data, table.matching, self._defaults(table))
             if table.dedup and self._once.repeats(table.id, rows, note):
                 repeated.append(table.name)
                 continue

@@ -15,6 +15,7 @@ import pyarrow as pa
 from penstock.state import measures as m
 from penstock.state.batch import Batch, Layout, empty_batch
 from penstock.state.measures import Measure
+from penstock.zset import weights as w
 from penstock.zset.column import Column, concat
 from penstock.zset.types import SqlType
 
@@ -185,11 +186,12 @@ class _Slices:
 
 
 class _Measures:
-    """A measure: an array of int64 as long as all of its slices are that."""
+    """A measure: one number while all rows have the same, then an array, as long as int64 is enough."""
 
     def __init__(self, capacity: int, allocate: Allocate) -> None:
         self._capacity = capacity
         self._allocate = allocate
+        self._same: int | None = None  # what all rows so far have
         self._values: np.ndarray | None = None
         self._filled = 0
         self._others: list[Measure] = []  # from the first slice on that is of another form
@@ -198,17 +200,26 @@ class _Measures:
         return 0 if self._values is None else int(self._values.nbytes)
 
     def add(self, start: int, measure: Measure) -> None:
+        if not len(measure):
+            return
         if self._others or not isinstance(measure, np.ndarray) or measure.dtype != np.int64:
             self._others.append(measure)
             return
-        if self._values is None:
-            self._values = self._allocate(self._capacity, np.dtype(np.int64))
         self._filled = start + len(measure)
+        if self._values is None:
+            first = int(measure[0])
+            if (self._same is None or self._same == first) and w.all_are(measure, measure[0]):
+                self._same = first
+                return
+            self._values = self._allocate(self._capacity, np.dtype(np.int64))
+            self._values[:start] = self._same or 0
         self._values[start : self._filled] = measure
 
     def finish(self, count: int) -> Measure:
-        if not self._others:
-            assert self._values is not None
-            return self._values[:count]
-        first: list[Measure] = [] if self._values is None else [self._values[: self._filled]]
-        return m.concat([*first, *self._others])
+        whole: list[Measure] = []
+        if self._filled:
+            values = self._values
+            whole = [w.constant(self._same or 0, self._filled) if values is None else values[: self._filled]]
+        if not self._others and whole:
+            return whole[0]
+        return m.concat([*whole, *self._others])
