@@ -20,9 +20,9 @@ from penstock import Flow
 RESTARTS = 5
 TICKS_AFTER_LOAD = 200  # that a killed process leaves for recovery to run again
 COMMIT_TICKS = 300
-AMPLIFICATION_TICKS = 2_000
+AMPLIFICATION_ROUNDS = 20
 ROWS_PER_TICK = 10
-TICKS_PER_FLUSH = 100
+ROWS_PER_FLUSH = 100
 RESTART_SECONDS_MAX = 2.0
 
 VIEW = "CREATE MATERIALIZED VIEW sums AS SELECT k, COUNT(*) AS n, SUM(v) AS s FROM t GROUP BY k"
@@ -164,21 +164,27 @@ def timed(flow: Flow, groups: int, options: dict[str, str], flush: bool) -> floa
 
 
 def amplification(folder: Path, sizes: tuple[int, ...]) -> Figure:
-    """Bytes written for each changed row, log, state and merges together, as the state grows."""
+    """Bytes written for each changed row, log, state and merges together, as the state grows.
+
+    In each round as many groups change as the smallest flow has, each once: otherwise the same group
+    would change several times before its state is written down, and the smallest flow would have less to
+    write for that reason alone.
+    """
     small, large = 1_000, sizes[-1]
     found: dict[int, float] = {}
     for groups in (small, 100_000, large):
         place = folder / f"bytes-{groups}"
-        flow = load(place, groups, commit="visible", commit_interval=3600)
-        flow.close()
-        flow = Flow(place, commit="visible", commit_interval=3600)
+        load(place, groups).close()
         before = bytes_written()
-        for number in range(AMPLIFICATION_TICKS):
-            change(flow, groups, ROWS_PER_TICK)
-            if number % TICKS_PER_FLUSH == TICKS_PER_FLUSH - 1:
-                flow.flush()
-        flow.close()
-        found[groups] = (bytes_written() - before) / (AMPLIFICATION_TICKS * ROWS_PER_TICK)
+        for _ in range(AMPLIFICATION_ROUNDS):
+            keys = _random.choice(groups, small, replace=False)
+            with Flow(place, commit="visible", commit_interval=3600) as flow:
+                for first in range(0, small, ROWS_PER_TICK):
+                    some = keys[first : first + ROWS_PER_TICK]
+                    flow.tick("t", pa.record_batch({"k": some, "v": _random.integers(0, 1_000, len(some))}))
+                    if first % ROWS_PER_FLUSH == 0:
+                        flow.flush()
+        found[groups] = (bytes_written() - before) / (AMPLIFICATION_ROUNDS * small)
         say(f"durable: {groups:,} groups, {found[groups]:.0f} bytes written per changed row")
         shutil.rmtree(place)
     return Figure(
