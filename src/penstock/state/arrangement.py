@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from penstock.base import faults
 from penstock.base.limits import (
     MERGE_AT_ONCE_BATCHES_MIN,
     MERGE_AT_ONCE_ROWS_MAX,
@@ -133,7 +134,8 @@ class Arrangement:
         if self._credit < MERGE_ROWS_MIN:
             return
         for merging in list(self._merging):
-            self._credit -= merging.work(self._credit)
+            with faults.step("merge.slice"):
+                self._credit -= merging.work(self._credit)
             if merging.done():
                 self._finish(merging)
             if self._credit <= 0:
@@ -172,15 +174,17 @@ class Arrangement:
             if len(newer) + len(older) <= MERGE_AT_ONCE_ROWS_MAX or len(newer) * 2 < len(older):
                 continue
             if not (self._is_merging(older) or self._is_merging(newer)):
-                self._merging.append(Merging(self.layout, older, newer, self.allocate))
+                with faults.step("merge.start"):
+                    self._merging.append(Merging(self.layout, older, newer, self.allocate))
                 return True
         return False
 
     def _finish(self, merging: Merging) -> None:
-        self._merging.remove(merging)
-        at = next(i for i, b in enumerate(self.batches) if b is merging.older)
-        result = merging.result()
-        self.batches[at : at + 2] = [result] if len(result) else []
+        with faults.step("merge.finish"):
+            self._merging.remove(merging)
+            at = next(i for i, b in enumerate(self.batches) if b is merging.older)
+            result = merging.result()
+            self.batches[at : at + 2] = [result] if len(result) else []
 
     def attach(self, batches: Sequence[Batch]) -> None:
         """Begin with these batches: what storage had."""
