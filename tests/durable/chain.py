@@ -18,6 +18,8 @@ TICKING = tuple(p for p in POINTS if not p.startswith(ELSEWHERE))
 # How often a point may be passed before the kill: those that every step passes are passed more often.
 PASSES = {"commit": 12, "merge": 8, "flush.file": 8, "define": 3, "open": 1}
 
+ENDLESS = 100_000  # steps of a life that only the kill ends
+
 
 @dataclass
 class Tally:
@@ -47,9 +49,9 @@ def plan(rng: random.Random, points: Sequence[str]) -> Iterator[dict[str, object
         if point:
             yield {"point": point, "count": passes(point, rng)}
         elif rng.random() < 0.3:
-            yield {"kill_after_s": rng.uniform(0, 0.5), "kill_opening": True}
+            yield {"kill_after_s": rng.uniform(0, 0.5), "kill_opening": True, "steps": ENDLESS}
         else:
-            yield {"kill_after_s": rng.uniform(0, 0.8)}
+            yield {"kill_after_s": rng.uniform(0, 0.8), "steps": ENDLESS}
 
 
 def run_chain(executioner: Executioner, first: Case, points: Sequence[str], rng: random.Random) -> Tally:
@@ -72,3 +74,27 @@ def run_chain(executioner: Executioner, first: Case, points: Sequence[str], rng:
             return tally
         case = replace(case, acknowledged=death.acknowledged, started=death.started)
     return tally
+
+
+def drawn_chain(seed: int, kills: int) -> list[str]:
+    """The points of a chain: all of them come up in turn over the seeds, with random instants in between.
+
+    >>> sorted({p for seed in range(16) for p in drawn_chain(seed, 13) if p}) == sorted(TICKING)
+    True
+    """
+    rng = random.Random(f"points {seed // SHARE}")
+    everything = rng.sample(TICKING, len(TICKING))
+    mine = everything[seed % SHARE :: SHARE]
+    points = [mine[i % len(mine)] for i in range(kills * 8 // 13)] if kills > len(mine) else mine[:kills]
+    points += [""] * (kills - len(points))
+    rng.shuffle(points)
+    return points
+
+
+SHARE = 4  # chains that share the points among themselves
+
+
+def drawn_case(url: str, seed: int) -> Case:
+    """How the flow of a chain is kept: both modes, with history that is kept and history that is not."""
+    mode = "durable" if seed // SHARE % 2 == 0 else "visible"
+    return Case(url, seed, mode, retain="10 minutes" if seed // SHARE // 2 % 2 == 0 else "300 ms")

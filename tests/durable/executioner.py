@@ -17,6 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas  # noqa: F401  pyarrow imports it when it first sees a Python object: once, not in every victim
+
 from durable.victim import Case, live
 
 VICTIM_SECONDS_MAX = 60.0

@@ -109,11 +109,10 @@ def check_flow(
     judgement = Judgement(model)
     try:
         judgement.check(flow)
-        past = {m.epoch: m for m in known if m.step < model.step and m.epoch < model.epoch}
-        for epoch, then in past.items():
-            if set(then.ddl) == set(model.ddl) and then.views == model.views:
-                judgement.load(then)
-                judgement.check(flow, as_of=epoch, lenient=forgetful)
+        past = [m for m in known if m.epoch < model.epoch and (m.ddl, m.views) == (model.ddl, model.views)]
+        for then in {past[0].epoch: past[0], past[-1].epoch: past[-1]}.values() if past else ():
+            judgement.load(then)
+            judgement.check(flow, as_of=then.epoch, lenient=forgetful)
     finally:
         judgement.close()
     _check_repetition(flow, seed, model.step)

@@ -16,7 +16,6 @@ SMALL: Mapping[str, float] = {
     "MERGE_ROWS_MIN": 4,
     "LOG_DELTAS_MAX": 5,
     "LOG_ROWS_MAX": 40,
-    "CHECKSUM_BLOCK_BYTES": 256,
     "SCAN_ROWS_MAX": 7,
     "CHUNK_BYTES_MAX": 600,
     "FLUSH_EPOCHS_MAX": 6,

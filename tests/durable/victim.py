@@ -12,7 +12,6 @@ from durable.judged import check_flow
 from durable.small_limits import SMALL, set_limits
 from durable.workload import steps
 from penstock.base import faults
-from penstock.store.location import Location
 
 FLUSH_EVERY = 5  # in the mode "visible", steps between two calls of flush()
 
@@ -96,4 +95,3 @@ def check_no_rubbish(case: Case) -> None:
     there = {entry.name for entry in store.files.objects.list("batches")}
     flow.close()
     assert there == named, f"too many: {sorted(there - named)}, missing: {sorted(named - there)}"
-    assert Location.parse(case.url, case.options)

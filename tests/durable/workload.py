@@ -6,11 +6,10 @@ to be told from one to the other but how far the first has come.
 
 from __future__ import annotations
 
-import copy
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -62,7 +61,9 @@ class Model:
     next_id: int = 1
 
     def copy(self) -> Model:
-        return copy.deepcopy(self)
+        """The same, apart from the original; rows are never changed in place, so they are shared."""
+        rows = {name: Counter(counts) for name, counts in self.rows.items()}
+        return replace(self, rows=rows, columns={**self.columns}, ddl={**self.ddl}, views={**self.views})
 
     def catalog(self) -> set[str]:
         """The names of everything with, for what was made on the way, the step that made it."""
