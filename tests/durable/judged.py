@@ -58,7 +58,7 @@ class Judgement:
     def __init__(self, model: Model) -> None:
         self.model = model
         self._duck: duckdb.DuckDBPyConnection = open_duckdb()
-        for name, ddl in model.ddl.items():
+        for ddl in model.ddl.values():
             self._duck.execute(ddl)
         self.load(model)
         for name, query in model.views.items():

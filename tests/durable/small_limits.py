@@ -18,7 +18,7 @@ SMALL: Mapping[str, float] = {
     "LOG_ROWS_MAX": 40,
     "SCAN_ROWS_MAX": 7,
     "CHUNK_BYTES_MAX": 600,
-    "FLUSH_EPOCHS_MAX": 6,
+    "FLUSH_EPOCHS_MAX": 4,
     "COLLECT_AFTER_SECONDS": 0.05,
     "TRIM_GROUPS_MAX": 20,
 }

@@ -46,7 +46,9 @@ def main() -> int:
                 failed.append(seed)
                 again = f'make soak SOAK_ARGS="--seed {seed} --chains 1 --kills {wanted.kills}"'
                 print(f"FAILED: {tally.failures[0]}\nThe same again: {again}", flush=True)
-    print(f"\n{total.kills.total()} kills, {total.lives} lives, {total.verified} judged, {len(failed)} failed")
+    print(
+        f"\n{total.kills.total()} kills, {total.lives} lives, {total.verified} judged, {len(failed)} failed"
+    )
     for point in (*TICKING, "random", "opening"):
         print(f"  {total.kills[point]:6d}  {point}")
     return 1 if failed else 0

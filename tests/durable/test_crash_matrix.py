@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from durable.chain import ELSEWHERE, TICKING, drawn_case, drawn_chain, run_chain
 from durable.executioner import Executioner
-
 from penstock.base.faults import POINTS
 
 CHAINS = 16

@@ -55,7 +55,9 @@ def test_state_goes_to_disk_as_it_grows(tmp_path: Path) -> None:
             ids = range(first, first + 5_000)
             flow.tick("t", pa.table({"id": ids, "name": [f"name {i % 30_000}" for i in ids]}))
             assert slots.unwritten_bytes(flow._core) <= 2 * 1024 * 1024
-        stored = [b for _, a in slots.arrangements(flow._core) for b in a.batches if isinstance(b, StoredBatch)]
+        stored = [
+            b for _, a in slots.arrangements(flow._core) for b in a.batches if isinstance(b, StoredBatch)
+        ]
         assert sum(len(b) for b in stored) > 30_000
         wanted = flow.sql("SELECT name, count(*) AS n FROM t GROUP BY name")
         assert sorted(map(repr, wanted.to_pylist())) == sorted(map(repr, flow.snapshot("v").to_pylist()))

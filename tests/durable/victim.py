@@ -29,7 +29,7 @@ class Case:
     count: int = 1  # ... when it comes there for this time
     kill_after_s: float | None = None  # or dies after this time, from the beginning or from the first step
     kill_opening: bool = False
-    steps: int = 40  # it ends by itself after these
+    steps: int = 90  # it ends by itself after these
     retain: str = "10 minutes"
     close: bool = False  # whether it ends properly
     options: dict[str, str] = field(default_factory=dict)  # of the storage

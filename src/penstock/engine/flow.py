@@ -679,6 +679,7 @@ class Flow:
     def _check_open(self) -> None:
         if self._closed:
             raise FlowClosed("the flow is closed", hint="Make a new Flow().")
+        self._core.check()
         if isinstance(self._store, Follower):
             self._store.check()
 

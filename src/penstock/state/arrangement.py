@@ -102,24 +102,18 @@ class Arrangement:
     # -- writing ---------------------------------------------------------------------------
 
     def append(self, batch: Batch) -> None:
-        """Add a batch, and pay for some merging."""
+        """Add a batch, and pay for some merging. If that fails (a file is corrupt) the batch has been added."""
         if not len(batch):
             return
         batches = self.batches
-        if (
-            batches
-            and len(batches[-1]) + len(batch) <= SMALL_BATCH_ROWS_MAX
-            and not self._is_merging(batches[-1])
-        ):
-            merged = insert_row(self.layout, batches[-1], batch) if len(batch) == 1 else None
-            if merged is None:
-                merged = merge(self.layout, (batches[-1], batch), cancel=False)
-            if len(merged):
-                batches[-1] = merged
-            else:
-                batches.pop()
-        else:
-            batches.append(batch)
+        batches.append(batch)
+        if len(batches) > 1:
+            last = batches[-2]
+            if len(last) + len(batch) <= SMALL_BATCH_ROWS_MAX and not self._is_merging(last):
+                merged = insert_row(self.layout, last, batch) if len(batch) == 1 else None
+                if merged is None:
+                    merged = merge(self.layout, (last, batch), cancel=False)
+                batches[-2:] = [merged] if len(merged) else []
         self._maintain(len(batch))
 
     def _is_merging(self, batch: Batch) -> bool:
@@ -181,9 +175,9 @@ class Arrangement:
 
     def _finish(self, merging: Merging) -> None:
         with faults.step("merge.finish"):
+            result = merging.result()
             self._merging.remove(merging)
             at = next(i for i, b in enumerate(self.batches) if b is merging.older)
-            result = merging.result()
             self.batches[at : at + 2] = [result] if len(result) else []
 
     def attach(self, batches: Sequence[Batch]) -> None:

@@ -42,9 +42,10 @@ class Contents:
         """The rows arranged by whole row, the log included."""
         if self._log:
             delta = union(self._log)
-            self._log = []
+            batch = build(self._arrangement.layout, delta.columns, (delta.weights,))
+            self._log = []  # not before: what fails until here loses nothing
             self._log_rows = 0
-            self._arrangement.append(build(self._arrangement.layout, delta.columns, (delta.weights,)))
+            self._arrangement.append(batch)
         return self._arrangement
 
     def rows(self) -> ZSet:
