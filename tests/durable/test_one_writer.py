@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from durable.small_limits import small_limits
 
 import penstock
+from durable.small_limits import small_limits
 from penstock.base import faults
 from penstock.base.errors import Fenced
 from penstock.store.location import Location
@@ -90,9 +90,11 @@ def test_visible_epochs_of_a_fenced_writer_are_not_acknowledged(location: Locati
     second.close()
 
 
+@pytest.mark.slow
 def test_a_fenced_writer_deletes_nothing_that_the_new_one_needs(location: Location, tmp_path: Path) -> None:
     """The first is fenced at each step of its flush and its collection; the second goes on from there."""
-    for step in ("flush.capture", "flush.file", "flush.write", "flush.durable", "collect.trim", "collect.files"):
+    steps = ("flush.capture", "flush.file", "flush.write", "flush.durable", "collect.trim", "collect.files")
+    for step in steps if location.scheme == "file" else ("flush.write", "collect.files"):
         place = Location.parse(f"{location.url}/{step}", location.options)
         first = opened(place, tmp_path, retain_history="0 s")
         first.sql(TABLE)

@@ -70,7 +70,7 @@ class Durable:
         try:
             self._open()
         except BaseException:
-            self.truth.close()
+            self._let_go()
             raise
 
     # -- opening ---------------------------------------------------------------------------
@@ -313,6 +313,11 @@ class Durable:
             if whole and self.core.epoch > self.flusher.manifest.epoch:
                 self.flush_state()
         finally:
-            self.journal.close()
-            self.truth.close()
-            self.files.close()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """End what was begun: all of it, or as far as opening came."""
+        for part in ("journal", "truth", "files"):
+            found = getattr(self, part, None)
+            if found is not None:
+                found.close()

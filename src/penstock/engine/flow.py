@@ -166,7 +166,11 @@ class Flow:
             self._core = self._store.core
         else:
             self._core = Core(share_arrangements)
-            self._store = Durable(self._core, settings)
+            try:
+                self._store = Durable(self._core, settings)
+            except BaseException:
+                self._core.close()
+                raise
             self._once = self._store.once
         # A program that ends without close() keeps what it committed, as far as it can.
         atexit.register(_close_at_exit, weakref.ref(self))
