@@ -6,6 +6,7 @@ WORKERS ?= 2
 DEMO_ARGS ?=
 TEST_ARGS ?=
 BENCH_ARGS ?=
+SOAK_ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,7 +15,7 @@ PEER := .venv-bench-pathway
 PEER_STAMP := $(PEER)/.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench format clean
+.PHONY: help setup demo test check bench soak format clean
 
 help:  ## say what each command does
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1 \t\2/' | expand -t 16
@@ -54,6 +55,9 @@ $(PEER_STAMP): $(STAMP) bench/peers/pathway-constraints.txt
 	@PIP_CONSTRAINT= PIP_DISABLE_PIP_VERSION_CHECK=1 \
 		$(PEER)/bin/python -m pip install --quiet -c bench/peers/pathway-constraints.txt pathway
 	@touch $@
+
+soak: $(STAMP)  ## kill a writing process thousands of times and judge what it comes back with (SOAK_ARGS=--help)
+	PYTHONPATH=tests $(BIN)/python -m durable.soak $(SOAK_ARGS)
 
 format: $(STAMP)  ## format the code and mend what the linter can mend
 	$(BIN)/ruff check --fix-only --quiet .

@@ -233,6 +233,12 @@ class Fenced(PenstockError):
     sqlstate = "57P01"
 
 
+class StateBroken(PenstockError):
+    """An error in the middle of an epoch left the flow in memory in the state of no epoch."""
+
+    sqlstate = "58030"
+
+
 class HistoryGone(PenstockError):
     """An epoch that is older than what the flow retains."""
 

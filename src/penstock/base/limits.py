@@ -57,7 +57,8 @@ POINT_KEYS_MAX = 10_000
 SAMPLE_ROWS_MAX = 50_000
 
 # A file has a checksum for each block of this size: small enough that checking one is a fraction of a
-# millisecond, large enough that the checksums of a file of a gigabyte are 8 KB.
+# millisecond, large enough that the checksums of a file of a gigabyte are 8 KB. It is a part of the format:
+# a flow that was written with another size cannot be read.
 CHECKSUM_BLOCK_BYTES = 1 << 20
 
 # A call to storage that takes longer than this has failed, and its outcome is not known.

@@ -50,10 +50,11 @@ class Collector:
 
     def keep(self, records: Sequence[EpochRecord]) -> None:
         """These epochs are in the log: their files are in use."""
-        for record in records:
-            names = [part.file.name for part in record.parts if part.file is not None]
-            if names:
-                self._of_log[record.epoch] = names
+        with self._lock:  # the journal calls it while a flush collects
+            for record in records:
+                names = [part.file.name for part in record.parts if part.file is not None]
+                if names:
+                    self._of_log[record.epoch] = names
 
     def trim(self, flushed_epoch: int, now_us: int, retain_s: float) -> Trim:
         """The epochs of the log that recovery does not need and history does not retain."""
@@ -69,17 +70,19 @@ class Collector:
                 last = keys.number_of(key), time_us
         if last is None:
             return Trim()
-        epochs = [epoch for epoch in self._of_log if epoch <= last[0]]
+        with self._lock:
+            epochs = [epoch for epoch in self._of_log if epoch <= last[0]]
         deletes += [keys.serial(keys.LOG_FILES, epoch) for epoch in epochs]
         return Trim(last, deletes, epochs)
 
     def collect(self, manifest: Manifest, trim: Trim | None = None, at_once: bool = False) -> int:
         """Delete the files that have not been needed for a while; how many."""
         freed = set(self._named)
-        for epoch in trim.epochs if trim is not None else ():
-            freed.update(self._of_log.pop(epoch, ()))
+        with self._lock:
+            for epoch in trim.epochs if trim is not None else ():
+                freed.update(self._of_log.pop(epoch, ()))
         self._named = set(manifest.files())
-        live = self._named.union(*self._of_log.values())
+        live = self._live()
         now = self._clock()
         for name in freed - live:
             if not name.startswith(PARENT):
@@ -89,10 +92,20 @@ class Collector:
 
     def sweep(self) -> int:
         """Delete what sessions before this one wrote and nothing names: what crashes left behind."""
-        live = self._named.union(*self._of_log.values())
+        live = self._live()
         own = f"{FOLDER}/{self._files.session}-"
         found = [entry.name for entry in self._files.objects.list(FOLDER)]
-        return self._delete([name for name in found if name not in live and not name.startswith(own)])
+        left = [name for name in found if name not in live and not name.startswith(own)]
+        if left:
+            # A process that has fenced this one meanwhile may have written some of them. If this write
+            # succeeds there was none yet when the files were listed.
+            self._truth.write({keys.WRITER: self._files.session.encode()})
+            self._truth.flush()
+        return self._delete(left)
+
+    def _live(self) -> set[str]:
+        with self._lock:
+            return self._named.union(*self._of_log.values())
 
     @contextmanager
     def holding(self, names: Iterable[str]) -> Iterator[None]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.errors import StorageUnavailable
+from penstock.base.errors import StorageNotFound, StorageUnavailable
 from penstock.base.limits import PUT_ATTEMPTS_MAX, SCRATCH_BYTES_MIN
 from penstock.commit.scratch import Scratch
 from penstock.state.batch_file import FileRef, MappedFile, StoredBatch, describe, serialise, write
@@ -140,6 +140,14 @@ class Files:
         number, _, rest = name[len(PARENT) :].partition("/")
         objects, cache = self._parents[int(number)]
         return objects, cache, rest
+
+    def size(self, name: str) -> int | None:
+        """The size of a file; None if it is not there."""
+        objects, _, own = self.place(name)
+        try:
+            return objects.size(own)
+        except StorageNotFound:
+            return None
 
     def sizes(self) -> dict[str, int]:
         """The size of every file that is there, those of parents among them."""

@@ -102,6 +102,7 @@ def read_part(files: Files, part: Part, types: Sequence[SqlType]) -> ZSet:
     """The rows of one relation's delta."""
     if part.file is not None:
         batch = files.batch(part.file, types)
+        batch.file()  # mapped now: when history has been forgotten the file may be gone
         return ZSet(batch.columns, batch.weights)
     _, columns, measures = unpack(part.packed, types)
     return ZSet(columns, measures[0])  # type: ignore[arg-type]

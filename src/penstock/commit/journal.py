@@ -134,7 +134,7 @@ class Journal:
             try:
                 self._write(entries)
             except BaseException as error:
-                self._fail(error)
+                self.fail(error)
                 return
             with self._changed:
                 self.durable = entries[-1].epoch
@@ -183,7 +183,10 @@ class Journal:
             return Part(relation, b"", self._write_file(delta))
         return Part(relation, packed)
 
-    def _fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
+        """Stop because of this error, unless another one has stopped it already."""
+        if self.failure is not None:
+            return
         if not isinstance(error, PenstockError):
             error = StorageError(f"the commit failed: {error}", hint="Open the flow again.")
         self.stop(error)

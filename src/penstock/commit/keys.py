@@ -5,6 +5,7 @@ from __future__ import annotations
 FORMAT = b"format"  # the version of all that follows; written first, never changed
 CATALOG = b"catalog"  # tables, views and the circuit
 MANIFEST = b"manifest"  # the batches of every arrangement at one epoch
+WRITER = b"writer"  # the session of the process that opened it last
 SERIAL_LENGTH = 8
 
 LOG = b"log/"  # + the last epoch of a group: the deltas of its epochs

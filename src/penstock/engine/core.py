@@ -6,10 +6,18 @@ and `commit` (which cannot fail for a reason that lies in the data).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from penstock.base.errors import BindError, DependentObjects, NotMaintainable, PenstockError, WrongObjectType
+from penstock.base.errors import (
+    BindError,
+    DependentObjects,
+    NotMaintainable,
+    PenstockError,
+    StateBroken,
+    WrongObjectType,
+)
 from penstock.circuit.build import ArrangementKey, Builder, Registry, Source
 from penstock.circuit.circuit import Circuit, CircuitNode
 from penstock.circuit.estimate import Estimator
@@ -49,6 +57,7 @@ class Core:
         self.binder = Binder()
         self.reader = Reader(self.catalog, self.binder)
         self.epoch = 0
+        self.failure: str | None = None  # why the state is that of no epoch, if it is
         self._share = share_arrangements
         self.registry = Registry()
 
@@ -86,10 +95,28 @@ class Core:
 
     def commit(self, changes: Mapping[str, Change], epoch: Epoch) -> dict[str, ZSet]:
         """Make it so: the changes of the materialized views, by name."""
-        self._commit_tables(changes)
-        epoch.commit()
-        self.epoch += 1
-        return self._commit_views(epoch)
+        with self._undivided():
+            self._commit_tables(changes)
+            epoch.commit()
+            self.epoch += 1
+            return self._commit_views(epoch)
+
+    @contextmanager
+    def _undivided(self) -> Iterator[None]:
+        """Around what must happen whole: if it fails half-way, the state is good for nothing any more."""
+        try:
+            yield
+        except BaseException as error:
+            self.failure = str(error) or type(error).__name__
+            raise
+
+    def check(self) -> None:
+        """Raise if an epoch has been applied by half."""
+        if self.failure is not None:
+            raise StateBroken(
+                f"the flow has stopped: an epoch could not be applied whole ({self.failure})",
+                hint="Open it again: storage has every epoch that was acknowledged. In memory it is lost.",
+            )
 
     def _commit_tables(self, changes: Mapping[str, Change]) -> None:
         for name, (delta, batch) in changes.items():
@@ -104,13 +131,14 @@ class Core:
 
     def follow(self, changes: Mapping[str, Change], views: Mapping[str, ZSet]) -> None:
         """Take over an epoch that another process worked out: rows alone, no operator runs."""
-        self._commit_tables(changes)
-        for name, rows in views.items():
-            view = self.catalog.get(name)
-            assert isinstance(view, MaterializedView)
-            view.contents.append(rows)
-            view.version += 1
-        self.epoch += 1
+        with self._undivided():
+            self._commit_tables(changes)
+            for name, rows in views.items():
+                view = self.catalog.get(name)
+                assert isinstance(view, MaterializedView)
+                view.contents.append(rows)
+                view.version += 1
+            self.epoch += 1
 
     def _commit_views(self, epoch: Epoch) -> dict[str, ZSet]:
         changed: dict[str, ZSet] = {}

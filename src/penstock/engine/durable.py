@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.base import faults
-from penstock.base.errors import CorruptState, MemoryLimitExceeded, PenstockError
+from penstock.base.errors import CorruptState, MemoryLimitExceeded, PenstockError, StorageError
 from penstock.base.limits import (
     FLUSH_EPOCHS_MAX,
     FLUSH_REPLAY_SECONDS_MAX,
@@ -40,7 +40,6 @@ from penstock.engine.opening import Settings
 from penstock.run.inline import Epoch
 from penstock.state.batch import Batch
 from penstock.state.batch_file import FileRef
-from penstock.store.open import open_objects
 from penstock.zset.zset import ZSet
 
 
@@ -65,13 +64,13 @@ class Durable:
         self._background: threading.Thread | None = None
         self._background_failure: PenstockError | None = None
         self._moved: list[tuple[Batch, Batch]] = []  # batches that are files now
-        open_objects(settings.location).probe()
+        opening.probe(settings)
         with faults.step("open.fence"):
             self.truth = Truth(settings.location, sync=settings.sync)
         try:
             self._open()
         except BaseException:
-            self.truth.close()
+            self._let_go()
             raise
 
     # -- opening ---------------------------------------------------------------------------
@@ -144,7 +143,11 @@ class Durable:
 
     def commit(self, entry: Entry, changes: Mapping[str, Change], cost_s: float) -> None:
         """Send an epoch on its way to storage."""
-        self.journal.submit(entry)
+        try:
+            self.journal.submit(entry)
+        except BaseException as error:  # an epoch in memory that the log does not get: it would have a hole
+            self.journal.fail(error)
+            raise
         self._owe(cost_s, changes)
         self._swap()
         if self.settings.memory_limit is not None:
@@ -231,6 +234,8 @@ class Durable:
                 self._flush(captured)
             except PenstockError as error:
                 self._background_failure = error
+            except BaseException as error:
+                self._background_failure = StorageError(f"state could not be written down: {error!r}")
             finally:
                 self._background = None
 
@@ -272,6 +277,17 @@ class Durable:
 
     def define(self, pending: Sequence[Entry] = ()) -> None:
         """Make a change of the catalog durable, with the state and the epochs that belong to it."""
+        try:
+            self._define(pending)
+        except BaseException as error:
+            # The flow in memory is ahead of storage: it must not go on.
+            self.journal.fail(error)
+            raise
+        self._swap()
+        self._use_scratch()  # for the arrangements of new views
+        self.collector.collect(self.flusher.manifest)
+
+    def _define(self, pending: Sequence[Entry]) -> None:
         self._join_background()
         self.journal.wait(self.core.epoch - len(pending))
         self._catalog_version += 1
@@ -284,15 +300,8 @@ class Durable:
                 puts.update(entry.puts)
                 deletes += entry.deletes
             self.collector.keep(records)
-        try:
-            self._moved += self.flusher.flush(self._capture(), puts, deletes, step="define")
-        except PenstockError as error:
-            self.journal.stop(error)  # the flow in memory is ahead of storage: it must not go on
-            raise
+        self._moved += self.flusher.flush(self._capture(), puts, deletes, step="define")
         self.journal.advance(self.core.epoch)
-        self._swap()
-        self._use_scratch()  # for the arrangements of new views
-        self.collector.collect(self.flusher.manifest)
 
     # -- the end ---------------------------------------------------------------------------
 
@@ -300,9 +309,15 @@ class Durable:
         """Bring everything to storage and let go of it."""
         try:
             self._join_background()
-            if self.journal.failure is None and self.core.epoch > self.flusher.manifest.epoch:
+            whole = self.core.failure is None and self.journal.failure is None
+            if whole and self.core.epoch > self.flusher.manifest.epoch:
                 self.flush_state()
         finally:
-            self.journal.close()
-            self.truth.close()
-            self.files.close()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """End what was begun: all of it, or as far as opening came."""
+        for part in ("journal", "truth", "files"):
+            found = getattr(self, part, None)
+            if found is not None:
+                found.close()

@@ -175,7 +175,11 @@ class Flow:
             self._core = self._store.core
         else:
             self._core = Core(share_arrangements)
-            self._store = Durable(self._core, settings)
+            try:
+                self._store = Durable(self._core, settings)
+            except BaseException:
+                self._core.close()
+                raise
             self._once = self._store.once
         # A program that ends without close() keeps what it committed, as far as it can.
         atexit.register(_close_at_exit, weakref.ref(self))
@@ -688,6 +692,7 @@ class Flow:
     def _check_open(self) -> None:
         if self._closed:
             raise FlowClosed("the flow is closed", hint="Make a new Flow().")
+        self._core.check()
         if isinstance(self._store, Follower):
             self._store.check()
 

@@ -20,7 +20,6 @@ from penstock.commit.truth import Truth
 from penstock.engine import opening, slots
 from penstock.engine.core import Core
 from penstock.engine.opening import Settings
-from penstock.store.open import open_objects
 from penstock.zset.zset import ZSet
 
 OnEpoch = Callable[[int, dict[str, ZSet]], None]
@@ -33,8 +32,7 @@ class Follower:
         self.settings = settings
         self._lock = lock
         self._on_epoch = on_epoch
-        objects = open_objects(settings.location)
-        objects.probe(write=False)
+        opening.probe(settings, write=False)
         try:
             self._truth = Truth(settings.location, read_only=True)
         except PenstockError as error:
@@ -106,7 +104,9 @@ class Follower:
 
     def refresh(self) -> None:
         """Take in what the writer has committed since."""
-        if opening.read_manifest(self._truth).catalog != self.catalog_version:
+        if self.core.failure is not None or (
+            opening.read_manifest(self._truth).catalog != self.catalog_version
+        ):
             self._reload()
             return
         for record in list(read_log(self._truth, self.core.epoch + 1)):

@@ -48,6 +48,11 @@ class Settings:
     cache_limit: int = CACHE_BYTES_MAX
 
 
+def probe(settings: Settings, write: bool = True) -> None:
+    """Fail clearly, at once, if the storage is not there or refuses us."""
+    open_objects(settings.location).probe(write=write)
+
+
 def open_place(settings: Settings, location: Location) -> tuple[Objects, LocalCache | None]:
     """The objects at a location, and local copies of them where it is remote."""
     objects = open_objects(location)
@@ -144,6 +149,8 @@ def check_files(manifest: Manifest, files: Files) -> None:
     found = files.sizes()
     for ref in manifest.files().values():
         size = found.get(ref.name)
+        if size is None:
+            size = files.size(ref.name)  # a listing may be behind
         if size is None:
             raise StorageNotFound(
                 f'the file "{ref.name}" of the flow is not there', hint="Restore the flow from a checkpoint."

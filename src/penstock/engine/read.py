@@ -43,7 +43,7 @@ class Reader:
     def add_rows_relation(self, name: str, schema: Schema) -> None:
         """A table or materialized view: a view over an Arrow table that is exchanged as it changes."""
         self._register(
-            name, pa.table([pa.array([], t.arrow) for t in schema.types], names=_plain_names(schema))
+            name, pa.table([pa.nulls(0, t.arrow) for t in schema.types], names=_plain_names(schema))
         )
         columns = ", ".join(
             f"{_cast(t, f'c{i}')} AS {quote(n)}"

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from penstock.base import faults
 from penstock.base.limits import (
     INSERT_ROWS_MAX,
     MERGE_AT_ONCE_BATCHES_MIN,
@@ -103,29 +104,27 @@ class Arrangement:
     # -- writing ---------------------------------------------------------------------------
 
     def append(self, batch: Batch) -> None:
-        """Add a batch, and pay for some merging."""
+        """Add a batch, and pay for some merging. If that fails (a file is corrupt) the batch has been added."""
         if not len(batch):
             return
         batches = self.batches
         before = len(batches[-1]) if batches else 0
+        batches.append(batch)
         if (
             before
             and before + len(batch) <= SMALL_BATCH_ROWS_MAX
-            and not (self._merging and self._is_merging(batches[-1]))
+            and not (self._merging and self._is_merging(batches[-2]))
         ):
-            merged = insert_rows(self.layout, batches[-1], batch) if len(batch) <= INSERT_ROWS_MAX else None
+            last = batches[-2]
+            merged = insert_rows(self.layout, last, batch) if len(batch) <= INSERT_ROWS_MAX else None
             if merged is None:
-                merged = merge(self.layout, (batches[-1], batch), cancel=False)
+                merged = merge(self.layout, (last, batch), cancel=False)
             after = len(merged)
-            if after:
-                batches[-1] = merged
-            else:
-                batches.pop()
+            batches[-2:] = [merged] if after else []
             # Whether merges are due depends on ratios of two: look again when the size has doubled.
             if after.bit_length() != before.bit_length():
                 self._start_merges()
         else:
-            batches.append(batch)
             self._start_merges()
         if self._merging:
             self._work(len(batch))
@@ -143,7 +142,8 @@ class Arrangement:
         if self._credit < MERGE_ROWS_MIN:
             return
         for merging in list(self._merging):
-            self._credit -= merging.work(self._credit)
+            with faults.step("merge.slice"):
+                self._credit -= merging.work(self._credit)
             if merging.done():
                 self._finish(merging)
             if self._credit <= 0:
@@ -178,15 +178,17 @@ class Arrangement:
             if len(newer) + len(older) <= MERGE_AT_ONCE_ROWS_MAX or len(newer) * 2 < len(older):
                 continue
             if not (self._is_merging(older) or self._is_merging(newer)):
-                self._merging.append(Merging(self.layout, older, newer, self.allocate))
+                with faults.step("merge.start"):
+                    self._merging.append(Merging(self.layout, older, newer, self.allocate))
                 return True
         return False
 
     def _finish(self, merging: Merging) -> None:
-        self._merging.remove(merging)
-        at = next(i for i, b in enumerate(self.batches) if b is merging.older)
-        result = merging.result()
-        self.batches[at : at + 2] = [result] if len(result) else []
+        with faults.step("merge.finish"):
+            result = merging.result()
+            self._merging.remove(merging)
+            at = next(i for i, b in enumerate(self.batches) if b is merging.older)
+            self.batches[at : at + 2] = [result] if len(result) else []
 
     def attach(self, batches: Sequence[Batch]) -> None:
         """Begin with these batches: what storage had."""

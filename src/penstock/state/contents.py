@@ -45,26 +45,31 @@ class Contents:
         self._log.append(delta)
         self._log_rows += rows
         if len(self._log) >= LOG_DELTAS_MAX or self._log_rows >= LOG_ROWS_MAX:
-            self._arrange(self._take_log())
+            self._arrange_log()
 
     def arranged(self) -> Arrangement:
         """The rows arranged by whole row, loads and log included."""
         # Apart from the log: what that takes away would make the equal weights of the loads long.
-        loads, self._loads = self._loads, []
-        self._arrange(loads)
-        self._arrange(self._take_log())
+        if self._loads:
+            batch = self._batch(self._loads)
+            self._loads = []  # not before: what fails until here loses nothing
+            self._arrangement.append(batch)
+        if self._log:
+            self._arrange_log()
         return self._arrangement
 
     def _take_log(self) -> list[ZSet]:
         log, self._log, self._log_rows = self._log, [], 0
         return log
 
-    def _arrange(self, parts: list[ZSet]) -> None:
-        if parts:
-            delta = union(parts)
-            self._arrangement.append(
-                build(self._arrangement.layout, delta.columns, (w.compacted(delta.weights),))
-            )
+    def _arrange_log(self) -> None:
+        batch = self._batch(self._log)
+        self._take_log()
+        self._arrangement.append(batch)
+
+    def _batch(self, parts: list[ZSet]) -> Batch:
+        delta = union(parts)
+        return build(self._arrangement.layout, delta.columns, (w.compacted(delta.weights),))
 
     def rows(self) -> ZSet:
         """Everything, equal rows not necessarily added up, no weight negative."""
