@@ -124,3 +124,18 @@ STORAGE_CHUNK_BYTES = 1024 * 1024
 
 # Characters of a storage library's own message that are shown in ours.
 STORAGE_DETAIL_LENGTH_MAX = 300
+
+# `verify` compares floats to this many digits: our sums are exact, DuckDB's are rounded at every addition
+# (it loses about six digits over 10 M rows of like size).
+VERIFY_RELATIVE_TOLERANCE = 1e-9
+VERIFY_RELATIVE_TOLERANCE_FLOAT32 = 1e-6  # REAL has seven digits
+
+# Where terms cancel the rounding is as large as they were, whatever is left: this, of the largest float
+# among them, is taken for rounding as well.
+VERIFY_ABSOLUTE_TOLERANCE = 1e-12
+
+# Rows with floats that `verify` pairs off one by one, when sorting has not brought them together.
+VERIFY_PAIRED_ROWS_MAX = 10_000
+
+# Rows that `verify` shows of what is missing and of what is too much, unless told otherwise.
+VERIFY_ROWS_SHOWN = 20

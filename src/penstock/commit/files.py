@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 import uuid
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.errors import StorageUnavailable
+from penstock.base.errors import CorruptState, StorageUnavailable
 from penstock.base.limits import PUT_ATTEMPTS_MAX
 from penstock.state.batch_file import FileRef, MappedFile, StoredBatch, describe, serialise
 from penstock.state.measures import Measure
 from penstock.store.cache import LocalCache
+from penstock.store.failures import translated
 from penstock.store.objects import Objects
 from penstock.zset.column import Column
 from penstock.zset.types import SqlType
@@ -72,8 +75,21 @@ class Files:
             path = cache.hold(name, ref.bytes, ref.checksum)
         if path is None:
             return MappedFile(ref, pa.py_buffer(objects.get(name)))
-        with pa.memory_map(str(path)) as mapped:
-            return MappedFile(ref, mapped.read_buffer())
+        with translated("read", objects.url, name):
+            return _mapped(ref, path)
+
+    def check(self, ref: FileRef) -> None:
+        """Check every byte that storage has of a file, and not those of a local copy."""
+        objects, _, name = self._place(ref.name)
+        path = objects.local_path(name)
+        if path is not None:
+            with translated("read", objects.url, name):
+                _mapped(ref, path).check_all()
+            return
+        with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
+            copy = Path(folder) / "copy"
+            objects.fetch(name, copy)
+            _mapped(ref, copy).check_all()
 
     def _place(self, name: str) -> tuple[Objects, LocalCache | None, str]:
         if not name.startswith(PARENT):
@@ -93,3 +109,14 @@ class Files:
         for cache in (self._cache, *(cache for _, cache in self._parents)):
             if cache is not None:
                 cache.close()
+
+
+def _mapped(ref: FileRef, path: Path) -> MappedFile:
+    size = path.stat().st_size  # before mapping: an empty file cannot be mapped
+    if size != ref.bytes:
+        raise CorruptState(
+            f'the file "{ref.name}" has {size} bytes instead of {ref.bytes}',
+            hint="Restore the flow from a checkpoint.",
+        )
+    with pa.memory_map(str(path)) as mapped:
+        return MappedFile(ref, mapped.read_buffer())

@@ -55,6 +55,10 @@ class Follower:
         self._thread = threading.Thread(target=self._follow, name="penstock-follow", daemon=True)
         self._thread.start()
 
+    @property
+    def truth(self) -> Truth:
+        return self._truth
+
     def _load(self) -> None:
         """Read everything at one manifest. The writer goes on meanwhile: what does not fit is read again."""
         for attempt in range(READER_LOAD_ATTEMPTS_MAX):

@@ -43,13 +43,9 @@ class Reader:
     def add_rows_relation(self, name: str, schema: Schema) -> None:
         """A table or materialized view: a view over an Arrow table that is exchanged as it changes."""
         self._register(
-            name, pa.table([pa.array([], t.arrow) for t in schema.types], names=_plain_names(schema))
+            name, pa.table([pa.array([], t.arrow) for t in schema.types], names=plain_names(schema))
         )
-        columns = ", ".join(
-            f"{_cast(t, f'c{i}')} AS {quote(n)}"
-            for i, (n, t) in enumerate(zip(schema.names, schema.types, strict=True))
-        )
-        self._run(f"CREATE VIEW {quote(name)} AS SELECT {columns} FROM {quote(_data_name(name))}")
+        self._run(f"CREATE VIEW {quote(name)} AS SELECT {column_list(schema)} FROM {quote(_data_name(name))}")
 
     def add_view(self, name: str, sql: str, columns: tuple[str, ...] | None) -> None:
         names = f" ({', '.join(quote(c) for c in columns)})" if columns else ""
@@ -133,7 +129,7 @@ class Reader:
             return
         else:
             rows, version = relation.rows(), relation.version
-        table = arrow_table(rows, Schema(_plain_names(relation.schema), relation.schema.types), plain=False)
+        table = arrow_table(rows, Schema(plain_names(relation.schema), relation.schema.types), plain=False)
         self._register(name, table)
         self._shown[fold(name)] = version
 
@@ -152,8 +148,15 @@ def _data_name(name: str) -> str:
     return f"penstock rows of {fold(name)}"
 
 
-def _plain_names(schema: Schema) -> tuple[str, ...]:
+def plain_names(schema: Schema) -> tuple[str, ...]:
+    """Names that differ, whatever the columns are called."""
     return tuple(f"c{i}" for i in range(len(schema)))
+
+
+def column_list(schema: Schema) -> str:
+    """The columns c0, c1, ... of Arrow rows under a relation's names, and in its types."""
+    pairs = enumerate(zip(schema.names, schema.types, strict=True))
+    return ", ".join(f"{_cast(t, f'c{i}')} AS {quote(n)}" for i, (n, t) in pairs)
 
 
 def _cast(type: SqlType, name: str) -> str:
