@@ -6,8 +6,10 @@ time after that, so that a reader that has just read the manifest before this on
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from penstock.base import faults
@@ -41,6 +43,8 @@ class Collector:
         self._named = set(manifest.files())
         self._of_log: dict[int, list[str]] = {}  # by epoch
         self._dead: dict[str, float] = {}  # files that nothing names, and since when
+        self._held: list[set[str]] = []
+        self._lock = threading.Lock()
         for key, value in truth.scan(keys.LOG_FILES, keys.after(keys.LOG_FILES)):
             self._of_log[keys.number_of(key)] = files_from_json(value)
 
@@ -90,13 +94,27 @@ class Collector:
         found = [entry.name for entry in self._files.objects.list(FOLDER)]
         return self._delete([name for name in found if name not in live and not name.startswith(own)])
 
+    @contextmanager
+    def holding(self, names: Iterable[str]) -> Iterator[None]:
+        """Delete none of these files meanwhile: somebody copies them."""
+        held = set(names)
+        with self._lock:
+            self._held.append(held)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._held.remove(held)
+
     def _delete(self, names: Sequence[str]) -> int:
         if not names:
             return 0
         kept = pinned(self._files.objects)
+        with self._lock:
+            kept = kept.union(*self._held)
         doomed = [name for name in names if name not in kept]
         with faults.step("collect.files"):
             self._files.objects.delete(doomed)
-        for name in names:
+        for name in doomed:
             self._dead.pop(name, None)
         return len(doomed)

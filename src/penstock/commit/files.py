@@ -69,29 +69,39 @@ class Files:
 
     def open(self, ref: FileRef) -> MappedFile:
         """Map a file into memory; from the local cache where the storage is remote."""
-        objects, cache, name = self._place(ref.name)
+        objects, cache, name = self.place(ref.name)
         path = objects.local_path(name)
         if path is None and cache is not None:
             path = cache.hold(name, ref.bytes, ref.checksum)
         if path is None:
             return MappedFile(ref, pa.py_buffer(objects.get(name)))
-        with translated("read", objects.url, name):
-            return _mapped(ref, path)
+        return MappedFile(ref, _mapped(objects, name, path, ref.bytes))
 
     def check(self, ref: FileRef) -> None:
         """Check every byte that storage has of a file, and not those of a local copy."""
-        objects, _, name = self._place(ref.name)
+        objects, _, name = self.place(ref.name)
         path = objects.local_path(name)
         if path is not None:
-            with translated("read", objects.url, name):
-                _mapped(ref, path).check_all()
+            MappedFile(ref, _mapped(objects, name, path, ref.bytes)).check_all()
             return
         with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
             copy = Path(folder) / "copy"
             objects.fetch(name, copy)
-            _mapped(ref, copy).check_all()
+            MappedFile(ref, _mapped(objects, name, copy, ref.bytes)).check_all()
 
-    def _place(self, name: str) -> tuple[Objects, LocalCache | None, str]:
+    def copy(self, ref: FileRef, target: Objects, name: str) -> None:
+        """Copy a file to another storage, checking it on the way."""
+        objects, cache, own = self.place(ref.name)
+        path = objects.local_path(own)
+        if path is None and cache is not None:
+            with cache.held(own, ref.bytes, ref.checksum) as held:
+                target.put_file(name, held)
+            return
+        data = pa.py_buffer(objects.get(own)) if path is None else _mapped(objects, own, path, ref.bytes)
+        MappedFile(ref, data).check_all()
+        target.put(name, data)
+
+    def place(self, name: str) -> tuple[Objects, LocalCache | None, str]:
         if not name.startswith(PARENT):
             return self.objects, self._cache, name
         number, _, rest = name[len(PARENT) :].partition("/")
@@ -111,12 +121,22 @@ class Files:
                 cache.close()
 
 
-def _mapped(ref: FileRef, path: Path) -> MappedFile:
-    size = path.stat().st_size  # before mapping: an empty file cannot be mapped
-    if size != ref.bytes:
-        raise CorruptState(
-            f'the file "{ref.name}" has {size} bytes instead of {ref.bytes}',
-            hint="Restore the flow from a checkpoint.",
-        )
-    with pa.memory_map(str(path)) as mapped:
-        return MappedFile(ref, mapped.read_buffer())
+def _mapped(objects: Objects, name: str, path: Path, bytes: int) -> pa.Buffer:
+    with translated("map", objects.url, name):
+        size = path.stat().st_size  # before mapping: an empty file cannot be mapped
+        if size != bytes:
+            raise CorruptState(
+                f'the file "{name}" has {size} bytes instead of {bytes}',
+                hint="Restore the flow from a checkpoint.",
+            )
+        with pa.memory_map(str(path)) as mapped:
+            return mapped.read_buffer()
+
+
+def plain_name(name: str) -> str:
+    """A file's own name, without the folder and whichever flow it belongs to: it is unique anyway.
+
+    >>> plain_name("@0/batches/ab-00000001.arrow")
+    'ab-00000001.arrow'
+    """
+    return name.rpartition("/")[2]

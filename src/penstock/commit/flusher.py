@@ -80,6 +80,14 @@ class Flusher:
             writing.done()
             return writing.moved
 
+    def forget_parents(self) -> None:
+        """Write a manifest that needs no other flow's files, before those may go."""
+        with self._lock:
+            manifest = replace(self.manifest, parents=(), pins=())
+            self._truth.write({keys.MANIFEST: manifest.encode()})
+            self._truth.flush()
+            self.manifest = manifest
+
 
 class _Writing:
     """The batches of one flush on their way to storage."""

@@ -52,7 +52,8 @@ class Manifest:
     next_chunk: int = 1
     slots: dict[str, tuple[Ref, ...]] = field(default_factory=dict)
     writer: str = ""  # the session that wrote it
-    parents: tuple[str, ...] = ()  # URLs of flows whose files it shares
+    parents: tuple[str, ...] = ()  # URLs of flows whose files it shares ...
+    pins: tuple[str, ...] = ()  # ... and in each of them the object that keeps those files
 
     def refs(self) -> Iterator[Ref]:
         for refs in self.slots.values():
@@ -82,6 +83,7 @@ class Manifest:
             "slots": {name: [ref_to_json(r) for r in refs] for name, refs in self.slots.items()},
             "writer": self.writer,
             "parents": list(self.parents),
+            "pins": list(self.pins),
         }
         return zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 1)
 
@@ -95,7 +97,7 @@ class Manifest:
         slots = {name: tuple(ref_from_json(r) for r in refs) for name, refs in value["slots"].items()}
         return Manifest(
             value["epoch"], value["time_us"], value["catalog"], value["history_from"],
-            value["history_from_us"], value["next_chunk"], slots, value["writer"], tuple(value["parents"]),
+            value["history_from_us"], value["next_chunk"], slots, value["writer"], tuple(value["parents"]), tuple(value["pins"]),
         )  # fmt: skip
 
 

@@ -31,3 +31,8 @@ def pinned(objects: Objects) -> set[str]:
                 hint="Remove it if the branch that made it is gone.",
             ) from None
     return found
+
+
+def unpin(objects: Objects, name: str) -> None:
+    """Let go of the files that a pin kept."""
+    objects.delete([name])

@@ -19,11 +19,13 @@ from penstock.base.errors import CorruptState, PenstockError
 from penstock.base.limits import FLUSH_EPOCHS_MAX, FLUSH_REPLAY_SECONDS_MAX, FLUSH_ROWS_MAX
 from penstock.commit import keys
 from penstock.commit.collect import Collector
+from penstock.commit.files import PARENT
 from penstock.commit.flusher import Captured, Flusher
 from penstock.commit.history import History, read_log
 from penstock.commit.journal import Entry, Journal
 from penstock.commit.manifest import FORMAT, Manifest
 from penstock.commit.once import Once
+from penstock.commit.pins import unpin
 from penstock.commit.record import EpochRecord, log_writes
 from penstock.commit.truth import Truth
 from penstock.engine import opening, slots
@@ -206,6 +208,15 @@ class Durable:
         self._moved += self.flusher.flush(captured, deletes=trim.deletes, history_from=trim.history_from)
         self.truth.settle()
         self.collector.collect(self.flusher.manifest, trim)
+        self._leave_parents()
+
+    def _leave_parents(self) -> None:
+        """A branch that names no file of its parents any more lets them go."""
+        manifest = self.flusher.manifest
+        if manifest.parents and not any(name.startswith(PARENT) for name in manifest.files()):
+            self.flusher.forget_parents()
+            for number, name in enumerate(manifest.pins):
+                unpin(self.files.place(f"{PARENT}{number}/")[0], name)
 
     def flush_state(self) -> None:
         """Write everything down now."""

@@ -30,8 +30,11 @@ from penstock.base.errors import (
 )
 from penstock.base.limits import CACHE_BYTES_MAX, VERIFY_ROWS_SHOWN
 from penstock.base.quantities import seconds, size_bytes
+from penstock.commit.checkpoint import Checkpoint
+from penstock.commit.copying import Progress
 from penstock.commit.journal import Entry
 from penstock.commit.once import Offset, Once
+from penstock.engine import checkpoint as checkpoints
 from penstock.engine import slots
 from penstock.engine import statements as run
 from penstock.engine.accept import upsert
@@ -47,7 +50,7 @@ from penstock.engine.explain import explain
 from penstock.engine.follow import Follower
 from penstock.engine.ingest import to_zset
 from penstock.engine.opening import Settings
-from penstock.engine.progress import Counter, Progress
+from penstock.engine.progress import Counter
 from penstock.engine.read import arrow_table
 from penstock.engine.transaction import Transaction
 from penstock.engine.verify import Check, Verifier, gather
@@ -628,6 +631,67 @@ class Flow:
             store = self._writer()
             store.check()
             return store.compact(progress)
+
+    # -- checkpoints -----------------------------------------------------------------------
+
+    def checkpoint(
+        self, url: str | os.PathLike[str], *, storage_options: Mapping[str, object] | None = None,
+        progress: Progress | None = None,
+    ) -> Checkpoint:  # fmt: skip
+        """Write this epoch to another place: the files that it does not have yet, and their list."""
+        return self._checkpoint(url, storage_options, False, progress)
+
+    def checkpoint_full(
+        self, url: str | os.PathLike[str], *, storage_options: Mapping[str, object] | None = None,
+        progress: Progress | None = None,
+    ) -> Checkpoint:  # fmt: skip
+        """Write this epoch to another place as a copy that needs nothing else there."""
+        return self._checkpoint(url, storage_options, True, progress)
+
+    def _checkpoint(
+        self, url: Any, storage_options: Mapping[str, object] | None, full: bool, progress: Progress | None
+    ) -> Checkpoint:
+        with self._lock:
+            self._check_open()
+            store = self._on_storage()
+            place = self._place(url, storage_options)
+            image, holding = checkpoints.capture(store)
+        with holding:
+            return checkpoints.checkpoint(store, image, place, full, progress)
+
+    @staticmethod
+    def restore(
+        url: str | os.PathLike[str], into: str | os.PathLike[str], *, epoch: int | None = None,
+        storage_options: Mapping[str, object] | None = None, progress: Progress | None = None,
+    ) -> Checkpoint:  # fmt: skip
+        """Make a flow of the newest checkpoint at a place, or of that of an epoch. Open it afterwards."""
+        source = Location.parse(url)
+        if storage_options is not None and source.is_remote:
+            source = Location.parse(url, storage_options)
+        target = Location.parse(into)
+        if storage_options is not None and target.is_remote:
+            target = Location.parse(into, storage_options)
+        return checkpoints.restore(source, target, epoch, progress)
+
+    def branch(
+        self, url: str | os.PathLike[str], *, storage_options: Mapping[str, object] | None = None
+    ) -> Checkpoint:
+        """A second flow at another place, which begins as this one is now and shares its files: open it there."""
+        with self._lock:
+            self._check_open()
+            return checkpoints.branch(self._on_storage(), self._place(url, storage_options))
+
+    def _place(self, url: Any, storage_options: Mapping[str, object] | None) -> Location:
+        if storage_options is not None:
+            return Location.parse(url, storage_options)
+        return checkpoints.place_of(url, self._on_storage().settings.location)
+
+    def _on_storage(self) -> Durable:
+        if self._store is None:
+            raise InvalidOption("a flow in memory cannot be checkpointed", hint="Open it on a storage URL.")
+        store = self._writer()
+        store.check()
+        return store
 
     # -- the end ---------------------------------------------------------------------------
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-Progress = Callable[[int, int], None]  # done, of how many
+from penstock.commit.copying import Progress
 
 
 class Counter:

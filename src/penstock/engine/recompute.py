@@ -45,7 +45,7 @@ class Recompute:
 
     def run(self, sql: str) -> list[Any]:
         try:
-            return self._duck.execute(sql).fetchall()  # type: ignore[no-any-return]
+            return self._duck.execute(sql).fetchall()
         except DuckError as error:
             raise translate(error, sql) from None
 

@@ -120,7 +120,8 @@ class Verifier:
         """A check for each table and view, those that others are built on first."""
         found = []
         try:
-            for relation in (*self._subject.tables, *self._subject.views):
+            relations: list[Table | MaterializedView] = [*self._subject.tables, *self._subject.views]
+            for relation in relations:
                 check = self._checked(relation)
                 if not check.equal or fold(relation.name) in self._subject.asked_for:
                     found.append(check)

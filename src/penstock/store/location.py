@@ -84,6 +84,17 @@ class Location:
         assert self.scheme == "file", self.url
         return Path(self.prefix)
 
+    @property
+    def absolute_url(self) -> str:
+        """The URL as any process can open it, wherever it runs on this machine.
+
+        >>> Location.parse("s3a://bucket/a/").absolute_url
+        's3://bucket/a'
+        """
+        if self.scheme == "file":
+            return self.prefix
+        return f"{self.scheme}://{self.bucket}/{self.prefix}".rstrip("/")
+
     def child(self, name: str) -> Location:
         """The location of a folder inside this one, with the same options.
 
