@@ -32,7 +32,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Difference:
-    """Rows that should be there and are not, and the reverse: how many, and the first with their `count`."""
+    """Rows that should be there and are not, and the reverse: how many, and the first with their `_count`, the last column."""
 
     missing: int
     extra: int
@@ -81,7 +81,7 @@ def _counts(duck: Recompute) -> tuple[int, int]:
 
 def _shown(duck: Recompute, columns: str, sign: str, limit: int) -> pa.Table:
     return duck.table(
-        f"SELECT {columns}, abs({WEIGHT}) AS count FROM {WRONG} WHERE {WEIGHT} {sign} 0 ORDER BY {columns} LIMIT {limit}"
+        f"SELECT {columns}, abs({WEIGHT}) AS _count FROM {WRONG} WHERE {WEIGHT} {sign} 0 ORDER BY {columns} LIMIT {limit}"
     )
 
 

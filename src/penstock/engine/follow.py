@@ -20,7 +20,6 @@ from penstock.commit.truth import Truth
 from penstock.engine import opening, slots
 from penstock.engine.core import Core
 from penstock.engine.opening import Settings
-from penstock.store.open import open_objects
 from penstock.zset.zset import ZSet
 
 OnEpoch = Callable[[int, dict[str, ZSet]], None]
@@ -33,20 +32,10 @@ class Follower:
         self.settings = settings
         self._lock = lock
         self._on_epoch = on_epoch
-        objects = open_objects(settings.location)
-        objects.probe()
-        try:
-            self._truth = Truth(settings.location, read_only=True)
-        except PenstockError as error:
-            raise StorageNotFound(
-                f"there is no flow at {settings.location.url} ({error.message})",
-                hint="A flow is made by opening it for writing.",
-            ) from None
+        self._truth = opening.open_reader(settings.location)
         self.failure: PenstockError | None = None
         self._closing = threading.Event()
         try:
-            if not opening.read_format(self._truth):
-                raise StorageNotFound(f"there is no flow at {settings.location.url}")
             self._load()
         except BaseException:
             self._truth.close()

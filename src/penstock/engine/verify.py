@@ -32,9 +32,9 @@ class Check:
     """What was found out about one table, view or file.
 
     `missing` rows should be there and are not, `extra` rows are there and should not be: the counts, and
-    the first of each, with the column `count`. A file has no rows; `note` says what is wrong with it."""
+    the first of each, with the column `_count` at the end. A file has no rows; `note` says what is wrong with it."""
 
-    kind: str  # "table", "view" or "file"
+    kind: str  # "table", "view", "file" for one that is not well, or "files" for all that are: `rows` of them
     name: str
     equal: bool
     rows: int = 0
@@ -161,16 +161,23 @@ class Verifier:
     def _table(self, table: Table) -> Difference:
         """No row may be there less than no times, and no primary key twice."""
         columns = ", ".join(quote(n) for n in table.schema.names)
-        sums = f"SELECT {columns}, sum({WEIGHT})::BIGINT AS count FROM {HELD} GROUP BY {columns}"
-        missing = f"SELECT {columns}, -count AS count FROM ({sums}) WHERE count < 0"
-        extra = f"SELECT * FROM ({sums}) WHERE false"
+        sums = f"SELECT {columns}, sum({WEIGHT})::BIGINT AS {WEIGHT} FROM {HELD} GROUP BY {columns}"
+        missing = f"FROM ({sums}) WHERE {WEIGHT} < 0"
+        extra = f"FROM ({sums}) WHERE false"
         if table.key:
             key = ", ".join(quote(table.schema.names[k]) for k in table.key)
-            extra = f"SELECT * FROM ({sums}) WHERE count > 0 QUALIFY sum(count) OVER (PARTITION BY {key}) > 1"
-        queries = (missing, extra)
-        counts = [self._duck.run(f"SELECT coalesce(sum(count), 0) FROM ({q})")[0][0] for q in queries]
-        shown = [self._duck.table(f"{q} ORDER BY ALL LIMIT {self._limit}") for q in queries]
-        return Difference(int(counts[0]), int(counts[1]), *shown)
+            twice = f"QUALIFY sum({WEIGHT}) OVER (PARTITION BY {key}) > 1"
+            extra = f"FROM (SELECT * FROM ({sums}) WHERE {WEIGHT} > 0 {twice})"
+        counts = [
+            int(self._duck.run(f"SELECT coalesce(sum(abs({WEIGHT})), 0) {q}")[0][0]) for q in (missing, extra)
+        ]
+        shown = [
+            self._duck.table(
+                f"SELECT {columns}, abs({WEIGHT}) AS _count {q} ORDER BY ALL LIMIT {self._limit}"
+            )
+            for q in (missing, extra)
+        ]
+        return Difference(*counts, *shown)
 
     def _view(self, view: MaterializedView, rows: ZSet) -> tuple[Difference, str]:
         """How it differs from its query, and why it may where it may."""
@@ -199,8 +206,8 @@ class Verifier:
         if one:
             return "rows that its ORDER BY does not tell apart lie at the border of its LIMIT"
         return (
-            f"its query has several answers, because of a choice inside it: {found.missing} rows of the one that "
-            f"DuckDB gives are not here, and {found.extra} others are"
+            "its query has several answers, because of a LIMIT or DISTINCT ON inside it: this may be one, and "
+            f"DuckDB's is another (it has {found.missing} rows that are not here, and lacks {found.extra})"
         )
 
     def _depends_on_order(self, view: MaterializedView) -> bool:
