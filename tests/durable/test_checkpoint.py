@@ -11,7 +11,13 @@ import pytest
 
 from penstock import Flow
 from penstock.base import faults
-from penstock.base.errors import CorruptState, DuplicateObject, InvalidLocation, InvalidOption, StorageNotFound
+from penstock.base.errors import (
+    CorruptState,
+    DuplicateObject,
+    InvalidLocation,
+    InvalidOption,
+    StorageNotFound,
+)
 
 QUERY = "SELECT customer, count(*) AS n, sum(amount) AS total FROM orders GROUP BY customer"
 
@@ -32,7 +38,9 @@ def orders(first: int, count: int) -> pa.Table:
 
 
 def contents(flow: Flow) -> dict[str, list[str]]:
-    return {name: sorted(map(repr, flow.snapshot(name).to_pylist())) for name in ("orders", "notes", "totals")}
+    return {
+        name: sorted(map(repr, flow.snapshot(name).to_pylist())) for name in ("orders", "notes", "totals")
+    }
 
 
 def is_right(flow: Flow) -> bool:

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from store.s3_server import S3Server
 
 from penstock.store.location import Location
 from penstock.store.memory import forget
 from penstock.store.objects import Objects
 from penstock.store.open import open_objects
+from store.s3_server import S3Server
 
 _numbers = itertools.count()
 

@@ -10,8 +10,6 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from store.fault_proxy import FaultProxy, ProxyRates
-from store.s3_server import S3Server
 
 from penstock.base.errors import (
     InvalidLocation,
@@ -24,6 +22,8 @@ from penstock.base.errors import (
 from penstock.store.failures import translated
 from penstock.store.location import Location
 from penstock.store.open import open_objects
+from store.fault_proxy import FaultProxy, ProxyRates
+from store.s3_server import S3Server
 
 
 def test_missing_bucket(s3_server: S3Server, tmp_path: Path) -> None:

@@ -13,13 +13,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressC
 from rich.text import Text
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # for `main`, which knows the exit code
+
+
 class Terminal:
     """The output of one run."""
 
     def __init__(self, quiet: bool = False, color: bool = True) -> None:
         self.quiet = quiet
-        self._out = Console(file=sys.stdout, highlight=False, no_color=not color, soft_wrap=True)
-        self._err = Console(file=sys.stderr, highlight=False, no_color=not color, soft_wrap=True)
+        self._out = _Console(file=sys.stdout, highlight=False, no_color=not color, soft_wrap=True)
+        self._err = _Console(file=sys.stderr, highlight=False, no_color=not color, soft_wrap=True)
 
     # -- results ---------------------------------------------------------------------------
 
