@@ -210,3 +210,21 @@ def test_every_type_and_awkward_names() -> None:
         flow.sql("INSERT INTO \"penstock held\" (iv, m) VALUES (INTERVAL 1 MONTH, MAP {'a': 1})")
         checks = flow.verify()
         assert [(c.equal, c.rows, c.note) for c in checks] == [(True, 4, ""), (True, 4, "")]
+
+
+def test_ties_beside_floats() -> None:
+    with Flow() as flow:
+        flow.sql("CREATE TABLE t (g INTEGER, x DOUBLE)")
+        flow.sql(
+            "CREATE MATERIALIZED VIEW top AS SELECT g, sum(x) AS s FROM t GROUP BY g ORDER BY count(*) DESC LIMIT 3"
+        )
+        flow.sql("CREATE MATERIALIZED VIEW inside AS SELECT g, sum(x) AS s FROM (SELECT * FROM t ORDER BY g LIMIT 300) "
+                 "GROUP BY g")  # fmt: skip
+        rng = random.Random(2)
+        flow.tick("t", [{"g": i % 9, "x": rng.choice([0.1, -0.3, 1e6, 1 / 3, -1e6])} for i in range(900)])
+        assert all(check.equal for check in flow.verify()), flow.verify()
+        held = flow.snapshot("inside").to_pylist()[0]
+        spoil(flow, "inside", [(held["g"], held["s"]), (held["g"], held["s"] + 1)], [-1, 1])
+        top = flow.snapshot("top").to_pylist()[0]
+        spoil(flow, "top", [(top["g"], top["s"]), (top["g"], top["s"] + 1)], [-1, 1])
+        assert {c.name: c.equal for c in flow.verify()} == {"t": True, "inside": False, "top": False}

@@ -139,3 +139,7 @@ VERIFY_PAIRED_ROWS_MAX = 10_000
 
 # Rows that `verify` shows of what is missing and of what is too much, unless told otherwise.
 VERIFY_ROWS_SHOWN = 20
+
+# A view that differs and has a LIMIT inside it is computed over this many orders of the tables' rows, to see
+# whether its query has one answer: each shows a tie with a probability of a half and more.
+VERIFY_SHUFFLES = 8

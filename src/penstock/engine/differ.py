@@ -53,6 +53,14 @@ def hold(duck: Recompute, schema: Schema, rows: ZSet) -> None:
     )
 
 
+def hold_table(duck: Recompute, rows: pa.Table) -> None:
+    """Rows that DuckDB gave as the view HELD, each once."""
+    duck.register("penstock held rows", rows)
+    duck.run(
+        f"CREATE OR REPLACE TEMP VIEW {HELD} AS SELECT *, 1::BIGINT AS {WEIGHT} FROM {quote('penstock held rows')}"
+    )
+
+
 def differ(
     duck: Recompute, schema: Schema, right: str, limit: int, magnitude: Callable[[], float]
 ) -> Difference:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.duck.connect import DuckError, connect, translate
@@ -28,12 +29,12 @@ class Recompute:
         relations: Mapping[str, Relation],
         tables: Mapping[str, ZSet],
         *,
-        backwards: bool = False,
+        shuffle: int | None = None,
         settled: Mapping[str, pa.Table] | None = None,
     ) -> None:
         self._relations = relations  # by folded name
         self._tables = tables
-        self._backwards = backwards  # the tables' rows in the opposite order
+        self._shuffle = shuffle  # the seed of another order of the tables' rows
         self.settled = dict(settled or {})
         self._made: set[str] = set()
         self._duck = connect(threads=1)  # one thread: the same rows in the same order give the same answer
@@ -107,7 +108,9 @@ class Recompute:
 
     def _rows(self, table: Table) -> pa.Table:
         rows = rows_table(self._tables[fold(table.name)], table.schema)
-        return rows.take(pa.array(range(rows.num_rows - 1, -1, -1))) if self._backwards else rows
+        if self._shuffle is None:
+            return rows
+        return rows.take(np.random.default_rng(self._shuffle).permutation(rows.num_rows))
 
 
 def rows_table(rows: ZSet, schema: Schema) -> pa.Table:

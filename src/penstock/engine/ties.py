@@ -18,6 +18,7 @@ from penstock.sql.tokens import fold, quote
 
 _ALL = quote("penstock unlimited")
 _GROUPS = quote("penstock groups")
+_DIGITS = {"DOUBLE": 8, "FLOAT": 5}  # after the first
 _SPOKEN_FOR = quote("penstock inside")
 
 
@@ -31,13 +32,14 @@ class Unlimited:
     offset: int
 
 
-def is_one_answer(duck: Recompute, view: MaterializedView) -> bool | None:
-    """Whether HELD is an answer to the view's query; None if only its text's outermost LIMIT could tell."""
+def is_one_answer(duck: Recompute, view: MaterializedView, absolute: float) -> bool | None:
+    """Whether HELD is an answer to the view's query; None if its text has no outermost LIMIT to tell by.
+
+    Floats are compared by their first digits, and are 0 where they are no larger than `absolute`."""
     found = _unlimited(duck, view)
     if found is None:
         return None
     names = [quote(n) for n in view.schema.names]
-    columns = ", ".join(names)
     query = typed_query(view, found.sql, found.extra)
     try:
         # row_number() over nothing counts the rows in the order in which the sorted query gives them.
@@ -46,18 +48,27 @@ def is_one_answer(duck: Recompute, view: MaterializedView) -> bool | None:
         )
     except PenstockError:
         return None  # a key that only means something inside the query, such as one of a DISTINCT
-    ((wanted,),) = duck.run(f"SELECT count(*) FROM {quote(view.name)}")
-    first, last = found.offset, found.offset + wanted
-    keys = ", ".join(found.keys)
+    types = {quote(name): type for name, type, *_ in duck.run(f"DESCRIBE {_ALL}")}
+    columns = ", ".join(f"{_snapped(n, types[n], absolute)} AS {n}" for n in names)
+    keys = ", ".join(_snapped(k, types[k], absolute) for k in found.keys)
     over = f"PARTITION BY {keys}" if keys else ""
     duck.run(
         f"CREATE OR REPLACE TEMP TABLE {_GROUPS} AS SELECT {columns}, min(penstock_place) OVER ({over}) AS low, "
         f"max(penstock_place) OVER ({over}) + 1 AS high FROM {_ALL}"
     )
+    held = f"SELECT {columns}, {WEIGHT} FROM {HELD}"
+    return _fits(
+        duck, ", ".join(names), held, found.offset, duck.run(f"SELECT count(*) FROM {quote(view.name)}")[0][0]
+    )
+
+
+def _fits(duck: Recompute, columns: str, held: str, first: int, wanted: int) -> bool:
+    """Whether the rows held have every group between `first` and `first + wanted` as they should."""
+    last = first + wanted
     # What is held, less the groups that must be there whole, must come from the groups at the border.
     duck.run(
         f"CREATE OR REPLACE TEMP TABLE {_SPOKEN_FOR} AS SELECT {columns}, sum({WEIGHT})::BIGINT AS {WEIGHT} FROM ("
-        f"SELECT {columns}, {WEIGHT} FROM {HELD} UNION ALL "
+        f"{held} UNION ALL "
         f"SELECT {columns}, -1 FROM {_GROUPS} WHERE low >= {first} AND high <= {last}"
         f") GROUP BY {columns} HAVING sum({WEIGHT}) <> 0"
     )
@@ -68,8 +79,17 @@ def is_one_answer(duck: Recompute, view: MaterializedView) -> bool | None:
         f"SELECT {columns}, -1 FROM {_GROUPS} WHERE {border}) GROUP BY {columns} HAVING sum({WEIGHT}) > 0)"
     )
     ((negative,),) = duck.run(f"SELECT count(*) FROM {_SPOKEN_FOR} WHERE {WEIGHT} < 0")
-    ((held,),) = duck.run(f"SELECT coalesce(sum({WEIGHT}), 0) FROM {HELD}")
-    return not problems and not negative and held == wanted
+    ((count,),) = duck.run(f"SELECT coalesce(sum({WEIGHT}), 0) FROM {HELD}")
+    return not problems and not negative and count == wanted
+
+
+def _snapped(column: str, type: str, absolute: float) -> str:
+    """A column for comparing: of floats the digits that do not depend on the order of additions."""
+    if type not in _DIGITS:
+        return column
+    digits = f"format('{{:.{_DIGITS[type]}e}}', CAST({column} AS DOUBLE))"
+    near = f"CASE WHEN abs({column}) <= {absolute!r} THEN '0' ELSE {digits} END"
+    return f"CASE WHEN isfinite({column}) THEN {near} ELSE CAST({column} AS VARCHAR) END"
 
 
 def _unlimited(duck: Recompute, view: MaterializedView) -> Unlimited | None:
