@@ -224,3 +224,16 @@ def test_numpy_backed_frames_with_gaps(flow: penstock.Flow) -> None:
     frame["_weight"] = np.array([-1, -1])
     flow.tick("clicks", frame)
     assert held(flow, "clicks") == []
+
+
+def test_rows_do_not_change_when_their_giver_writes_to_them_later() -> None:
+    """Arrow is often made over somebody's numpy array without a copy."""
+    with penstock.Flow() as flow:
+        flow.sql("CREATE TABLE t (k BIGINT)")
+        array = np.arange(3)
+        frame = pd.DataFrame({"k": [7, 8]})
+        flow.tick("t", pa.table({"k": array}))
+        flow.tick("t", frame)
+        array[:] = 99
+        frame.loc[0, "k"] = 55
+        assert held(flow, "t") == [(0,), (1,), (2,), (7,), (8,)]

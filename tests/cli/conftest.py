@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,12 +52,18 @@ def fill(flow: Flow) -> None:
     flow.sql("DELETE FROM orders WHERE id < 10")
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A flow in a folder, closed."""
-    with Flow(tmp_path / "flow") as flow:
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("made") / "flow"
+    with Flow(place) as flow:
         fill(flow)
-    return tmp_path / "flow"
+    return place
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    """A flow in a folder, closed: a copy of one that was made once."""
+    return shutil.copytree(made, tmp_path / "flow")
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -28,6 +29,7 @@ class ProxyRates:
     delayed: float = 0.0
     denied: float = 0.0  # 403, not forwarded
     writes_only: bool = False
+    faults_max: int = 1_000_000_000  # this many in all, then none
 
 
 class FaultProxy:
@@ -52,6 +54,8 @@ class FaultProxy:
         with self._lock:
             self.requests += 1
             if self.rates.writes_only and method not in ("PUT", "POST", "DELETE"):
+                return ""
+            if self.injected.total() >= self.rates.faults_max:
                 return ""
             for fault in ("slow_down", "closed_before", "closed_after", "delayed", "denied"):
                 if self._rng.random() < getattr(self.rates, fault):
@@ -98,7 +102,10 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 self._answer(status, headers, answer)
 
-    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _serve
+    def __getattr__(self, name: str) -> Callable[[], None]:
+        if name.startswith("do_"):  # do_GET, do_PUT, ...: all methods are served alike
+            return self._serve
+        raise AttributeError(name)
 
     def _forward(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
         connection = http.client.HTTPConnection("127.0.0.1", self.server.proxy.behind, timeout=30)

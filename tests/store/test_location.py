@@ -73,6 +73,7 @@ def test_azure_account_in_url() -> None:
         ("file://", "empty"),
         ("s3://[x/y", "not a URL"),
         ("a\0b", "zero byte"),
+        ("abfss://container@account.example.com/x", "not an Azure storage account"),
     ],
 )
 def test_refused(url: str, message: str) -> None:

@@ -79,6 +79,7 @@ def test_list(objects: Objects) -> None:
     assert all(before - 2 <= stored.modified <= time.time() + 2 for stored in objects.list())
 
 
+@pytest.mark.slow
 def test_list_more_than_a_page(objects: Objects) -> None:
     names = [f"many/{number:05}" for number in range(1_100)]
     for name in names:

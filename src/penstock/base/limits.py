@@ -9,6 +9,13 @@ WATCH_QUEUE_EPOCHS_MAX = 10_000
 # cost per call, not the data, is the price.
 SMALL_BATCH_ROWS_MAX = 256
 
+# Up to this many rows are inserted into a small batch one by one: fewer calls than a merge.
+INSERT_ROWS_MAX = 4
+
+# Deltas of up to this many rows are hashed, grouped and added up in Python integers: an array of one number
+# costs what one of a thousand costs.
+FEW_ROWS_MAX = 4
+
 # This many batches of like size are merged in one go, up to this many rows: each row is then merged
 # half as often as in pairs, for a few batches more to look into.
 MERGE_AT_ONCE_BATCHES_MIN = 4
@@ -124,6 +131,14 @@ STORAGE_CHUNK_BYTES = 1024 * 1024
 
 # Characters of a storage library's own message that are shown in ours.
 STORAGE_DETAIL_LENGTH_MAX = 300
+
+# With a memory limit, arrays and files larger than this are made on disk.
+SCRATCH_BYTES_MIN = 1 << 20
+
+# With a memory limit: the share of it that state which is not yet on disk may take before it is written
+# down, and the share at which a tick waits for that.
+UNWRITTEN_SHARE_MAX = 0.25
+UNWRITTEN_SHARE_WAIT = 0.5
 
 # `verify` compares floats to this many digits: our sums are exact, DuckDB's are rounded at every addition
 # (it loses about six digits over 10 M rows of like size).

@@ -95,7 +95,7 @@ def empty_measure(kind: str, count: int) -> Measure:
 def finisher(agg: Agg, arg_type: SqlType | None) -> Finish:
     """The function from an aggregate's measures to its values."""
     if agg.name in ("count", "count_star"):
-        return lambda x: Column(agg.type, arrays(x)[0].astype(np.int64))
+        return lambda x: Column(agg.type, arrays(x)[0].astype(np.int64, copy=False))
     if agg.name == "bool_and":
         return lambda x: _every(agg.type, *arrays(x))
     if agg.name == "bool_or":

@@ -26,7 +26,7 @@ from penstock.circuit.operators.presence_join import PresenceJoin
 from penstock.circuit.operators.top_k import TopK
 from penstock.circuit.operators.union import Union
 from penstock.plan import codec
-from penstock.plan.codec import FORMAT, Decoder, Encoder, Json, check_format, member
+from penstock.plan.codec import FORMAT, Decoder, Encoder, Json, check_format, damage_named, member
 from penstock.state.arrangement import Arrangement
 
 CLASSES: tuple[type, ...] = (*codec.CLASSES, AggregateInput, ArrangementKey)
@@ -47,7 +47,8 @@ def encode_circuit(circuit: Circuit, registry: Registry) -> Json:
 def decode_circuit(written: Json) -> tuple[Circuit, Registry]:
     """The circuit that `encode_circuit` was given, without its state."""
     check_format(written)
-    return read_circuit(Decoder(member(written, "records"), CLASSES), member(written, "circuit"))
+    with damage_named("circuit"):
+        return read_circuit(Decoder(member(written, "records"), CLASSES), member(written, "circuit"))
 
 
 def write_circuit(encoder: Encoder, circuit: Circuit, registry: Registry) -> Json:
@@ -128,10 +129,8 @@ def _read_operator(decoder: Decoder, written: Json) -> Operator | None:
     made = _BY_NAME.get(name)
     if made is None:
         raise CorruptState(f"a stored operator is of the unknown class {name}")
-    try:
+    with damage_named(f"operator {name}"):
         return made(*decoder.decode(args), **{k: decoder.decode(v) for k, v in kwargs.items()})
-    except (TypeError, ValueError, LookupError) as error:
-        raise CorruptState(f"a stored operator {name} cannot be made: {error}") from None
 
 
 def _check(circuit: Circuit, registry: Registry) -> None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 import tempfile
+import threading
 import uuid
-from collections.abc import Sequence
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.base.errors import CorruptState, StorageUnavailable
-from penstock.base.limits import PUT_ATTEMPTS_MAX
-from penstock.state.batch_file import FileRef, MappedFile, StoredBatch, describe, serialise
+from penstock.base.limits import PUT_ATTEMPTS_MAX, SCRATCH_BYTES_MIN
+from penstock.commit.scratch import Scratch
+from penstock.state.batch_file import FileRef, MappedFile, StoredBatch, describe, serialise, write
 from penstock.state.measures import Measure
 from penstock.store.cache import LocalCache
 from penstock.store.failures import translated
@@ -33,12 +37,16 @@ class Files:
         own: Objects,
         cache: LocalCache | None,
         parents: Sequence[tuple[Objects, LocalCache | None]] = (),
+        scratch: Scratch | None = None,
     ) -> None:
         self.session = uuid.uuid4().hex[:12]
         self.objects = own
         self._cache = cache
         self._parents = list(parents)
+        self._scratch = scratch  # where a file is made before it is put, so that it takes no memory
         self._numbers = itertools.count(1)
+        self._mapped: deque[weakref.ref[StoredBatch]] = deque()  # those from a cache, oldest first
+        self._lock = threading.Lock()
         self.bytes_written = 0
         self.files_written = 0
 
@@ -46,18 +54,29 @@ class Files:
         self, hashes: np.ndarray | None, columns: Sequence[Column], measures: Sequence[Measure]
     ) -> FileRef:
         """Rows as a new file."""
-        data = serialise(hashes, columns, measures)
-        name = self._put(data)
-        self.bytes_written += data.size
-        self.files_written += 1
-        return describe(name, data, len(measures[0]))
+        size = sum(c.nbytes() for c in columns)
+        if self._scratch is None or size < SCRATCH_BYTES_MIN:
+            data = serialise(hashes, columns, measures)
+            name = self._put(lambda name: self.objects.put(name, data))
+            return self._written(describe(name, data, len(measures[0])))
+        with self._scratch.file() as path:
+            with pa.OSFile(str(path), "wb") as sink:
+                write(sink, hashes, columns, measures)
+            name = self._put(lambda name: self.objects.put_file(name, path))
+            with pa.memory_map(str(path)) as mapped:
+                return self._written(describe(name, mapped.read_buffer(), len(measures[0])))
 
-    def _put(self, data: pa.Buffer) -> str:
+    def _written(self, ref: FileRef) -> FileRef:
+        self.bytes_written += ref.bytes
+        self.files_written += 1
+        return ref
+
+    def _put(self, put: Callable[[str], None]) -> str:
         """Write the bytes under a new name; under another one where it is not known whether that happened."""
         for attempt in range(PUT_ATTEMPTS_MAX):
             name = f"{FOLDER}/{self.session}-{next(self._numbers):08d}.arrow"
             try:
-                self.objects.put(name, data)
+                put(name)
                 return name
             except StorageUnavailable:
                 if attempt + 1 == PUT_ATTEMPTS_MAX:
@@ -65,17 +84,44 @@ class Files:
         raise AssertionError("the loop returns or raises")
 
     def batch(self, ref: FileRef, types: Sequence[SqlType]) -> StoredBatch:
-        return StoredBatch(ref, types, self.open)
+        return StoredBatch(ref, types, self._open_batch)
+
+    def _open_batch(self, batch: StoredBatch) -> MappedFile:
+        cache = self.place(batch.ref.name)[1]
+        if cache is None:
+            return self.open(batch.ref)
+        self._make_room(batch.ref.bytes, cache)
+        file = self.open(batch.ref)
+        with self._lock:
+            self._mapped.append(weakref.ref(batch))
+        return file
+
+    def _make_room(self, size: int, cache: LocalCache) -> None:
+        """Let go of the batches that were mapped longest ago, so that the cache may drop their files."""
+        while cache.bytes + size > cache.limit_bytes:
+            with self._lock:
+                if not self._mapped:
+                    return
+                oldest = self._mapped.popleft()()
+            if oldest is not None:
+                oldest.release()
 
     def open(self, ref: FileRef) -> MappedFile:
         """Map a file into memory; from the local cache where the storage is remote."""
         objects, cache, name = self.place(ref.name)
         path = objects.local_path(name)
-        if path is None and cache is not None:
-            path = cache.hold(name, ref.bytes, ref.checksum)
-        if path is None:
+        if path is not None:
+            return MappedFile(ref, _mapped(objects, name, path, ref.bytes))
+        if cache is None:
             return MappedFile(ref, pa.py_buffer(objects.get(name)))
-        return MappedFile(ref, _mapped(objects, name, path, ref.bytes))
+        path = cache.hold(name, ref.bytes, ref.checksum)
+        try:
+            file = MappedFile(ref, _mapped(objects, name, path, ref.bytes))
+        except BaseException:
+            cache.release(name)
+            raise
+        weakref.finalize(file, cache.release, name)
+        return file
 
     def check(self, ref: FileRef) -> None:
         """Check every byte that storage has of a file, and not those of a local copy."""

@@ -40,11 +40,7 @@ class Entry:
     deletes: Sequence[bytes] = ()
 
     def size(self) -> int:
-        return sum(_size(delta) for _, delta in self.deltas)
-
-
-def _size(delta: ZSet | Batch) -> int:
-    return int(delta.weights.nbytes) + sum(c.nbytes() for c in delta.columns)
+        return sum(delta.nbytes() for _, delta in self.deltas)
 
 
 class Journal:
@@ -180,7 +176,7 @@ class Journal:
         return EpochRecord(entry.epoch, entry.time_us, tuple(parts), entry.note)
 
     def _part(self, relation: int, delta: ZSet | Batch) -> Part:
-        if _size(delta) > CHUNK_BYTES_MAX:
+        if delta.nbytes() > CHUNK_BYTES_MAX:
             return Part(relation, b"", self._write_file(delta))
         packed = pack(None, delta.columns, (delta.weights,))
         if len(packed) > CHUNK_BYTES_MAX:
@@ -190,6 +186,10 @@ class Journal:
     def _fail(self, error: BaseException) -> None:
         if not isinstance(error, PenstockError):
             error = StorageError(f"the commit failed: {error}", hint="Open the flow again.")
+        self.stop(error)
+
+    def stop(self, error: PenstockError) -> None:
+        """Take nothing more: what is in memory is not what is on storage."""
         with self._changed:
             self.failure = error
             self._waiting.clear()

@@ -23,6 +23,7 @@ from penstock.base.limits import (
     STORAGE_CALL_SECONDS_MAX,
     TRUTH_COLLECT_SECONDS,
 )
+from penstock.commit.wal_disk import WalDisk
 from penstock.store.location import Location
 from penstock.store.slate import slate_store
 
@@ -32,7 +33,8 @@ T = TypeVar("T")
 class Truth:
     """An ordered map from bytes to bytes on object storage, with atomic writes."""
 
-    def __init__(self, location: Location, read_only: bool = False) -> None:
+    def __init__(self, location: Location, read_only: bool = False, sync: bool = True) -> None:
+        self._disk = WalDisk(location.path / "db" / "wal") if sync and location.scheme == "file" else None
         self._url = location.url
         self.read_only = read_only
         self._db: Any = None
@@ -41,10 +43,19 @@ class Truth:
         self._thread.start()
         store, path = slate_store(location)
         try:
-            self._db = self._call(_open_reader(store, path) if read_only else _open_writer(store, path))
+            self._db = self._open(store, path)
         except BaseException:
             self._end_loop()
             raise
+
+    def _open(self, store: Any, path: str) -> Any:
+        if self.read_only:
+            return self._call(_open_reader(store, path))
+        try:
+            return self._call(_open_writer(store, path))
+        except CorruptState:
+            # Of two that make a new database at once, one meets the other's first file.
+            return self._call(_open_writer(store, path))
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -94,6 +105,8 @@ class Truth:
     def flush(self) -> None:
         """Return when everything written is on storage."""
         self._call(self._flush(slate.FlushType.WAL))
+        if self._disk is not None:
+            self._disk.sync()
 
     def settle(self) -> None:
         """Sort what was written into the database's own files, so that opening it has nothing to replay."""

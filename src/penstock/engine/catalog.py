@@ -10,6 +10,7 @@ import numpy as np
 
 from penstock.base.errors import DuplicateObject, UndefinedTable
 from penstock.base.limits import SAMPLE_ROWS_MAX
+from penstock.engine.ingest import Matching
 from penstock.evaluate.forms import Eval
 from penstock.plan.nodes import Node
 from penstock.sql.tokens import fold
@@ -50,6 +51,7 @@ class Table:
     dedup: bool = False  # a delta that repeats the one before it is dropped
 
     def __post_init__(self) -> None:
+        self.matching = Matching(self.schema, self.name)
         self.has_volatile_defaults = any(isinstance(d, VolatileDefault) for d in self.defaults)
 
     def rows(self) -> ZSet:
@@ -122,7 +124,8 @@ class Catalog:
         return iter(self._relations.values())
 
     def find(self, name: str) -> Relation | None:
-        return self._relations.get(fold(name))
+        # A name that is folded already needs no folding: the usual case, and asked several times a tick.
+        return self._relations.get(name) or self._relations.get(fold(name))
 
     def get(self, name: str) -> Relation:
         found = self.find(name)
@@ -181,18 +184,18 @@ class Catalog:
 
 
 def estimated_distinct(relation: Table | MaterializedView, columns: Sequence[int]) -> float:
-    """About how many different values these columns have, from a sample of the largest batch: batches are
-    sorted by hash, so their first rows are a random sample."""
+    """About how many different values these columns have, from a sample of the rows."""
+    rows = relation.row_count()
     if isinstance(relation, Table) and relation.keyed is not None:
-        batches = relation.keyed.batches
+        # Batches are sorted by hash, so their first rows are a random sample.
+        largest = max(relation.keyed.batches, key=len, default=None)
+        sample = empty_zset(()) if largest is None else largest.slice(0, SAMPLE_ROWS_MAX).zset()
     else:
         bag = relation.contents if isinstance(relation, MaterializedView) else relation.bag
         assert bag is not None
-        batches = bag.arranged().batches
-    if not batches:
+        sample = bag.sample(SAMPLE_ROWS_MAX)
+    if not len(sample):
         return 1.0
-    rows = sum(len(b) for b in batches)
-    sample = max(batches, key=len).slice(0, SAMPLE_ROWS_MAX)
     groups = group_rows([sample.columns[c] for c in columns], len(sample))
     sizes = np.diff(np.append(groups.starts, len(sample)))
     once = int((sizes == 1).sum())

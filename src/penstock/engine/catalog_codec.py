@@ -14,7 +14,7 @@ from penstock.circuit import codec
 from penstock.circuit.codec import read_circuit, write_circuit
 from penstock.engine.catalog import MaterializedView, Relation, Table, View, VolatileDefault
 from penstock.engine.core import Core
-from penstock.plan.codec import FORMAT, Decoder, Encoder, Json, check_format, member
+from penstock.plan.codec import FORMAT, Decoder, Encoder, Json, check_format, damage_named, member
 from penstock.sql.tokens import fold
 from penstock.state.contents import Contents
 
@@ -84,6 +84,11 @@ def restore_catalog(core: Core, written: Json) -> None:
     if core.circuit.last or core.catalog.last_id:
         raise PenstockError("only a new flow can be restored into")
     check_format(written)
+    with damage_named("catalog"):
+        _restore(core, written)
+
+
+def _restore(core: Core, written: Json) -> None:
     decoder = Decoder(member(written, "records"), CLASSES)
     core.circuit, core.registry = read_circuit(decoder, member(written, "circuit"))
     items = [_read(decoder, item) for item in member(written, "relations")]

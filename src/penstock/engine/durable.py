@@ -15,8 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.base import faults
-from penstock.base.errors import CorruptState, PenstockError
-from penstock.base.limits import FLUSH_EPOCHS_MAX, FLUSH_REPLAY_SECONDS_MAX, FLUSH_ROWS_MAX
+from penstock.base.errors import CorruptState, MemoryLimitExceeded, PenstockError
+from penstock.base.limits import (
+    FLUSH_EPOCHS_MAX,
+    FLUSH_REPLAY_SECONDS_MAX,
+    FLUSH_ROWS_MAX,
+    UNWRITTEN_SHARE_MAX,
+    UNWRITTEN_SHARE_WAIT,
+)
 from penstock.commit import keys
 from penstock.commit.collect import Collector
 from penstock.commit.files import PARENT
@@ -31,6 +37,7 @@ from penstock.commit.truth import Truth
 from penstock.engine import opening, slots
 from penstock.engine.core import Change, Core
 from penstock.engine.opening import Settings
+from penstock.run.inline import Epoch
 from penstock.state.batch import Batch
 from penstock.state.batch_file import FileRef
 from penstock.store.open import open_objects
@@ -60,7 +67,7 @@ class Durable:
         self._moved: list[tuple[Batch, Batch]] = []  # batches that are files now
         open_objects(settings.location).probe()
         with faults.step("open.fence"):
-            self.truth = Truth(settings.location)
+            self.truth = Truth(settings.location, sync=settings.sync)
         try:
             self._open()
         except BaseException:
@@ -79,6 +86,7 @@ class Durable:
             opening.check_files(manifest, self.files)
             opening.load(self.core, catalog, manifest, opening.read_chunks(self.truth), self.files)
             self._time_us = manifest.time_us
+        self._use_scratch()
         self.once = Once.load(self.truth)
         self.collector = Collector(self.truth, self.files, manifest)
         self.flusher = Flusher(self.truth, self.files, manifest)
@@ -139,8 +147,36 @@ class Durable:
         self.journal.submit(entry)
         self._owe(cost_s, changes)
         self._swap()
+        if self.settings.memory_limit is not None:
+            self._keep_within(self.settings.memory_limit)
         if self._debt_is_due() and self._background is None:
             self._flush_in_background()
+
+    def check_fits(self, changes: Mapping[str, Change], epoch: Epoch) -> None:
+        """Refuse an epoch that does not fit into the memory limit; nothing has been changed yet."""
+        limit = self.settings.memory_limit
+        if limit is None:
+            return
+        needed = sum(delta.nbytes() for delta, _ in changes.values())
+        needed += sum(batch.nbytes() for _, batch in epoch.appends)
+        if needed > limit:
+            raise MemoryLimitExceeded(
+                f"the tick needs {needed:,} bytes and the flow may use {limit:,}",
+                hint="Nothing of it was applied. Make smaller ticks, or raise memory_limit.",
+            )
+
+    def _keep_within(self, limit: int) -> None:
+        """State that is not on disk yet is written down before it takes too much of the memory."""
+        unwritten = slots.unwritten_bytes(self.core)
+        if unwritten > limit * UNWRITTEN_SHARE_WAIT:
+            self.flush_state()
+        elif unwritten > limit * UNWRITTEN_SHARE_MAX and self._background is None:
+            self._flush_in_background()
+
+    def _use_scratch(self) -> None:
+        scratch = opening.scratch_of(self.settings)
+        if scratch is not None:
+            slots.use_scratch(self.core, scratch.allocate)
 
     def _write_delta(self, delta: ZSet | Batch) -> FileRef:
         """A large delta as a file. A table's batch is a file of the table's state at the same time."""
@@ -256,9 +292,14 @@ class Durable:
                 puts.update(entry.puts)
                 deletes += entry.deletes
             self.collector.keep(records)
-        self._moved += self.flusher.flush(self._capture(), puts, deletes, step="define")
+        try:
+            self._moved += self.flusher.flush(self._capture(), puts, deletes, step="define")
+        except PenstockError as error:
+            self.journal.stop(error)  # the flow in memory is ahead of storage: it must not go on
+            raise
         self.journal.advance(self.core.epoch)
         self._swap()
+        self._use_scratch()  # for the arrangements of new views
         self.collector.collect(self.flusher.manifest)
 
     # -- the end ---------------------------------------------------------------------------

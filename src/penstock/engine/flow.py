@@ -126,6 +126,13 @@ class Flow:
     {'totals': 2}
     >>> flow.close()
 
+    With a URL (a folder, s3://, gs://, az://, memory://) the flow is kept there: opened again it is as it
+    was. `commit` says when a tick returns: "durable", when it is on storage, or "visible", at once, to be
+    on storage within `commit_interval`. `sync=False` leaves the disk of a folder to the operating system:
+    faster, and a killed process loses nothing, but a loss of power may. `retain_history` is how long past
+    epochs can be read; `memory_limit` lets state live on disk alone; `cache_dir` and `cache_limit` are for
+    local copies of remote files. `read_only=True` follows a flow that another process writes.
+
     A flow may be used from several threads: its calls take turns. `share_arrangements=False` gives
     every view its own state, which costs memory and is only of use for comparing.
     """
@@ -139,6 +146,7 @@ class Flow:
         commit_interval: float | str = "100 ms",
         retain_history: float | str | timedelta = "10 minutes",
         memory_limit: int | str | None = None,
+        sync: bool = True,
         cache_dir: str | os.PathLike[str] | None = None,
         cache_limit: int | str | None = None,
         storage_options: Mapping[str, object] | None = None,
@@ -162,6 +170,7 @@ class Flow:
             seconds(commit_interval, "commit_interval"),
             seconds(retain_history, "retain_history"),
             None if memory_limit is None else size_bytes(memory_limit, "memory_limit"),
+            sync,
             None if cache_dir is None else os.fspath(cache_dir),
             CACHE_BYTES_MAX if cache_limit is None else size_bytes(cache_limit, "cache_limit"),
         )
@@ -306,7 +315,10 @@ class Flow:
         if not changes and not note:
             return {}
         if self._store is not None:
-            self._writer().check()
+            store = self._writer()
+            store.check()
+            if changes:
+                store.check_fits(changes, transaction.epoch())
         began = time.perf_counter()
         if changes:
             changed = transaction.commit()
@@ -411,7 +423,7 @@ class Flow:
             if applied is not None and applied.has(table):
                 repeated.append(table.name)
                 continue
-            rows = to_zset(data, table.schema, self._defaults(table), table.name)
+            rows = to_zset(data, table.matching, self._defaults(table))
             if table.dedup and self._once.repeats(table.id, rows, note):
                 repeated.append(table.name)
                 continue

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from penstock.base.errors import PenstockError, StorageNotFound
+from penstock.base.errors import CorruptState, PenstockError, StorageNotFound
 from penstock.base.limits import READER_LOAD_ATTEMPTS_MAX, READER_POLL_MS
 from penstock.commit.files import Files
 from penstock.commit.history import History, read_log
@@ -62,8 +62,10 @@ class Follower:
                 if version == manifest.catalog and opening.read_manifest(self._truth) == manifest:
                     self._install(core, files, manifest, version)
                     return
-            except PenstockError:
-                if attempt + 1 == READER_LOAD_ATTEMPTS_MAX:
+            except PenstockError as error:
+                # Corrupt, and no writer has moved on: another try would find the same.
+                final = isinstance(error, CorruptState) and opening.read_manifest(self._truth) == manifest
+                if final or attempt + 1 == READER_LOAD_ATTEMPTS_MAX:
                     core.close()
                     raise
             core.close()

@@ -3,23 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.base.errors import InvalidDelta, PenstockError, TypeMismatch, UndefinedColumn
+from penstock.base.limits import FEW_ROWS_MAX
 from penstock.zset.column import Column, constant, from_pylist
 from penstock.zset.interchange import from_arrow
 from penstock.zset.types import Schema, SqlType
+from penstock.zset.weights import constant as constant_weight
+from penstock.zset.weights import is_constant
 from penstock.zset.zset import ZSet
 
 WEIGHT = "_weight"
 _INT_RANGE = {1: 2**7, 2: 2**15, 4: 2**31, 8: 2**63}
 _NONE = type(None)
+_NOT_PLAIN = frozenset(("BOOLEAN", "DECIMAL"))  # fixed, but kept otherwise than in Arrow
 
 
-def to_zset(data: Any, schema: Schema, defaults: Sequence[Any], table: str) -> ZSet:
+@dataclass(frozen=True)
+class Place:
+    """Where a column of the table stands in a delta."""
+
+    column: int | None  # None: it is absent
+    plain: bool = False  # of exactly the table's type, and numbers as numpy has them
+
+
+class Matching:
+    """Which column of a delta is which of a table's: worked out once for deltas of one Arrow schema."""
+
+    def __init__(self, schema: Schema, table: str) -> None:
+        self.schema = schema
+        self.table = table
+        self._given: pa.Schema | None = None
+        self._found: tuple[list[Place], int | None] = ([], None)
+
+    def places(self, given: pa.Schema) -> tuple[list[Place], int | None]:
+        """The place of each column, and that of the weights. Raises InvalidDelta or UndefinedColumn."""
+        if self._given is None or not given.equals(self._given):
+            self._found = self._match(given)
+            self._given = given
+        return self._found
+
+    def _match(self, given: pa.Schema) -> tuple[list[Place], int | None]:
+        names = given.names
+        if len(set(names)) != len(names):
+            raise InvalidDelta(f'the delta for "{self.table}" names a column twice')
+        lookup = _match_names(set(names), self.schema, self.table)
+        places = []
+        for name, type in zip(self.schema.names, self.schema.types, strict=True):
+            if name not in lookup:
+                places.append(Place(None))
+                continue
+            at = names.index(lookup[name])
+            plain = given.field(at).type == type.arrow and type.kind == "fixed" and type.id not in _NOT_PLAIN
+            places.append(Place(at, plain))
+        return places, names.index(WEIGHT) if WEIGHT in names else None
+
+
+def to_zset(data: Any, matching: Matching, defaults: Sequence[Any]) -> ZSet:
     """Anything with rows as a Z-set; columns by name, absent ones filled with `defaults`.
 
     Rows of weight 0 are left out. Raises InvalidDelta, TypeMismatch or UndefinedColumn.
@@ -27,24 +72,27 @@ def to_zset(data: Any, schema: Schema, defaults: Sequence[Any], table: str) -> Z
     if isinstance(data, ZSet):
         return data
     if isinstance(data, (list, tuple)):
-        columns, weights = _from_dicts(data, schema, defaults, table)
+        columns, weights = _from_dicts(data, matching.schema, defaults, matching.table)
     else:
-        columns, weights = _from_arrow(_as_table(data, table), schema, defaults, table)
+        columns, weights = _from_arrow(_as_table(data, matching.table), matching, defaults)
     result = ZSet(columns, weights)
+    if len(weights) <= FEW_ROWS_MAX:
+        if all(weights.tolist()):
+            return result
+    elif is_constant(weights):  # as made here: those given are copied
+        return result
     keep = weights != 0
     return result if keep.all() else result.filter(keep)
 
 
-def _as_table(data: Any, table: str) -> pa.Table:
-    if isinstance(data, pa.Table):
+def _as_table(data: Any, table: str) -> pa.Table | pa.RecordBatch:
+    if isinstance(data, (pa.RecordBatch, pa.Table)):
         return data
-    if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
     try:
         if isinstance(data, pa.RecordBatchReader) or hasattr(data, "__arrow_c_stream__"):
             return pa.table(data)
         if hasattr(data, "__arrow_c_array__"):
-            return pa.Table.from_batches([pa.record_batch(data)])
+            return pa.record_batch(data)
         if hasattr(data, "__dataframe__"):
             return pa.Table.from_pandas(data, preserve_index=False)
     except pa.ArrowInvalid as error:
@@ -132,30 +180,45 @@ def _mismatch(name: str, table: str, type: SqlType, detail: str) -> PenstockErro
 
 
 def _from_arrow(
-    data: pa.Table, schema: Schema, defaults: Sequence[Any], table: str
+    data: pa.Table | pa.RecordBatch, matching: Matching, defaults: Sequence[Any]
 ) -> tuple[tuple[Column, ...], np.ndarray]:
-    names = data.column_names
-    if len(set(names)) != len(names):
-        raise InvalidDelta(f'the delta for "{table}" names a column twice')
-    lookup = _match_names(set(names), schema, table)
+    places, weight = matching.places(data.schema)
+    schema, count = matching.schema, data.num_rows
     columns = []
-    for name, sql_type, default in zip(schema.names, schema.types, defaults, strict=True):
-        key = lookup.get(name)
-        if key is None:
-            columns.append(constant(sql_type, default, data.num_rows))
-        else:
-            columns.append(arrow_column(data.column(key), sql_type, name, table))
-    if WEIGHT not in names:
-        return tuple(columns), np.ones(data.num_rows, np.int64)
-    weights = data.column(WEIGHT)
+    for i, place in enumerate(places):
+        type = schema.types[i]
+        if place.column is None:
+            columns.append(constant(type, defaults[i], count))
+            continue
+        array = data.column(place.column)
+        found = _plain_column(array, type) if place.plain else None
+        if found is None:
+            found = arrow_column(array, type, schema.names[i], matching.table)
+        columns.append(found)
+    if weight is None:
+        return tuple(columns), constant_weight(1, count)
+    weights = data.column(weight)
     if not pa.types.is_integer(weights.type) or weights.null_count:
         raise InvalidDelta(
             f"{WEIGHT} must be whole numbers, none NULL", hint="+1 adds a row, -1 removes one."
         )
-    return tuple(columns), weights.cast(pa.int64()).to_numpy()
+    return tuple(columns), weights.cast(pa.int64()).to_numpy().copy()
 
 
-def arrow_column(array: pa.ChunkedArray, type: SqlType, name: str, table: str) -> Column:
+def _plain_column(array: pa.Array | pa.ChunkedArray, type: SqlType) -> Column | None:
+    """Numbers of exactly the table's type, none NULL: their bytes, copied. None for any others."""
+    if isinstance(array, pa.ChunkedArray):
+        if array.num_chunks != 1:
+            return None
+        array = array.chunk(0)
+    if not len(array) or array.null_count:
+        return None
+    offset = array.offset
+    values = np.frombuffer(array.buffers()[1], type.numpy, len(array) + offset)
+    return Column(type, values[offset:].copy())
+
+
+def arrow_column(array: pa.Array | pa.ChunkedArray, type: SqlType, name: str, table: str) -> Column:
     """An Arrow column as a column of the table, refusing what only a lenient cast would take."""
     given = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
     text = pa.types.is_string(given) or pa.types.is_large_string(given) or pa.types.is_string_view(given)
@@ -164,6 +227,14 @@ def arrow_column(array: pa.ChunkedArray, type: SqlType, name: str, table: str) -
     if type.id == "VARCHAR" and not (text or pa.types.is_null(given)):
         raise _mismatch(name, table, type, f"got {given}")
     try:
-        return from_arrow(array, type)
+        return _owned(from_arrow(array, type))
     except (pa.ArrowException, ValueError, TypeError, OverflowError, ArithmeticError) as error:
         raise _mismatch(name, table, type, str(error)) from None
+
+
+def _owned(column: Column) -> Column:
+    """The column in memory of our own: Arrow may have made it over an array that its owner writes to later."""
+    values = column.values
+    if column.type.kind == "arrow" or values.flags.owndata:
+        return column
+    return Column(column.type, values.copy(), column.valid)

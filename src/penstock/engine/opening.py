@@ -6,6 +6,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from penstock.base.errors import CorruptState, FlowNotFound, StorageError, StorageNotFound
@@ -15,6 +16,7 @@ from penstock.commit.files import Files
 from penstock.commit.history import read_part
 from penstock.commit.manifest import Manifest, Ref, check_format
 from penstock.commit.record import EpochRecord
+from penstock.commit.scratch import Scratch
 from penstock.commit.truth import Truth
 from penstock.engine import slots
 from penstock.engine.catalog import MaterializedView, Table
@@ -43,6 +45,7 @@ class Settings:
     commit_interval_s: float = 0.1
     retain_s: float = 600.0
     memory_limit: int | None = None
+    sync: bool = True  # in a folder: survive a loss of power, too
     cache_folder: str | None = None
     cache_limit: int = CACHE_BYTES_MAX
 
@@ -52,8 +55,6 @@ def open_place(settings: Settings, location: Location) -> tuple[Objects, LocalCa
     objects = open_objects(location)
     if not location.is_remote:
         return objects, None
-    from pathlib import Path
-
     folder = Path(settings.cache_folder) if settings.cache_folder else cache_folder(location)
     return objects, LocalCache(objects, folder, settings.cache_limit)
 
@@ -62,7 +63,18 @@ def open_files(settings: Settings, parents: Sequence[str]) -> Files:
     """The flow's files, and those of the flows that it branched from."""
     options = settings.location.options
     shared = [open_place(settings, Location.parse(url, options)) for url in parents]
-    return Files(*open_place(settings, settings.location), shared)
+    return Files(*open_place(settings, settings.location), shared, scratch_of(settings))
+
+
+def scratch_of(settings: Settings) -> Scratch | None:
+    """Where a flow with a memory limit puts what is on its way to storage: beside its files, or its cache."""
+    location = settings.location
+    if settings.memory_limit is None or location.scheme == "memory":
+        return None
+    if location.scheme == "file":
+        return Scratch(location.path / "scratch")
+    folder = Path(settings.cache_folder) if settings.cache_folder else cache_folder(location)
+    return Scratch(folder / "scratch")
 
 
 def open_reader(location: Location) -> Truth:
@@ -73,7 +85,7 @@ def open_reader(location: Location) -> Truth:
     if location.scheme == "file" and not location.path.is_dir():
         raise absent  # and no folder appears where somebody mistyped a name
     objects = open_objects(location)
-    objects.probe()
+    objects.probe(write=False)
     try:
         truth = Truth(location, read_only=True)
     except StorageError:

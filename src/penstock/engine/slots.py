@@ -11,6 +11,7 @@ from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch
 from penstock.state.batch_file import StoredBatch
 from penstock.state.contents import Contents
+from penstock.state.output import Allocate
 from penstock.zset.types import SqlType
 
 
@@ -84,3 +85,17 @@ def map_files(core: Core) -> None:
         for batch in arrangement.batches if arrangement is not None else ():
             if isinstance(batch, StoredBatch):
                 batch.file()
+
+
+def use_scratch(core: Core, allocate: Allocate) -> None:
+    """Let large merges put their rows into scratch files."""
+    for _, arrangement in arrangements(core):
+        arrangement.allocate = allocate
+    for _, contents in bags(core):
+        contents.use_scratch(allocate)
+
+
+def unwritten_bytes(core: Core) -> int:
+    """What the state takes in memory: all that is not in files yet."""
+    parts = [a.unwritten_bytes() for _, a in arrangements(core)]
+    return sum(parts) + sum([c.unwritten_bytes() for _, c in bags(core)])

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.limits import HASH_WORDS_BYTES_MAX
+from penstock.base.limits import FEW_ROWS_MAX, HASH_WORDS_BYTES_MAX
 from penstock.zset.column import Column
 
 HASH_VERSION = 1
@@ -27,18 +27,72 @@ _N1, _N2, _N3 = np.uint64(_M1), np.uint64(_M2), np.uint64(_M3)
 _S29, _S32, _S3 = np.uint64(29), np.uint64(32), np.uint64(3)
 _MASK = (1 << 64) - 1
 _NULL_HASH = 0x5851F42D4C957F2D
+_NAN_BITS = 0x7FF8000000000000
+_BLOCK_ROWS = 1 << 15
 
 
 def hash_columns(columns: Sequence[Column], count: int) -> np.ndarray:
     """One hash for each row over these columns; no columns: all rows hash alike."""
     if not columns:
         return np.zeros(count, np.uint64)
+    if count <= FEW_ROWS_MAX:
+        return np.array(hash_few(columns, count), np.uint64)
     hashes = _hash_column(columns[0], count)
     for column in columns[1:]:
-        hashes = _combine(hashes, _hash_column(column, count), count)
+        hashes = _mix((hashes * _S3) ^ _hash_column(column, count))
     if COLLIDE_BITS is not None:
         hashes = hashes & np.uint64(_MASK ^ (_MASK >> COLLIDE_BITS))
     return hashes
+
+
+def hash_few(columns: Sequence[Column], count: int) -> list[int]:
+    """`hash_columns` of a few rows, as Python integers: at this size faster than arrays."""
+    if not columns:
+        return [0] * count
+    hashes = _hash_values(columns[0])
+    for column in columns[1:]:
+        more = _hash_values(column)
+        hashes = [_mix_int(((a * 3) & _MASK) ^ b) for a, b in zip(hashes, more, strict=True)]
+    if COLLIDE_BITS is not None:
+        hashes = [h & (_MASK ^ (_MASK >> COLLIDE_BITS)) for h in hashes]
+    return hashes
+
+
+def _hash_values(column: Column) -> list[int]:
+    values = column.values
+    if column.type.kind == "arrow":
+        kind = values.type
+        if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
+            hashes = [_hash_one(_as_bytes(v)) for v in values.to_pylist()]
+        else:
+            hashes = [_hash_object(v) for v in values.to_pylist()]
+    elif values.dtype == object:
+        hashes = [_hash_big(v) for v in values.tolist()]
+    elif values.dtype.kind == "f":
+        bits = (values.astype(np.float64) + 0.0).view(np.uint64).tolist()
+        hashes = [_mix_int(b if v == v else _NAN_BITS) for b, v in zip(bits, values.tolist(), strict=True)]
+    else:
+        hashes = []
+        for v in values.tolist():  # _mix_int, without a call: the usual key
+            x = (v * _M1) & _MASK
+            x = ((x ^ (x >> 29)) * _M2) & _MASK
+            hashes.append(x ^ (x >> 32))
+        valid = column.valid
+        return hashes if valid is None else _with_null_hash(hashes, valid)
+    valid = column.validity()
+    return hashes if valid is None else _with_null_hash(hashes, valid)
+
+
+def _with_null_hash(hashes: list[int], valid: np.ndarray) -> list[int]:
+    return [h if v else _NULL_HASH for h, v in zip(hashes, valid.tolist(), strict=True)]
+
+
+def is_exact(columns: Sequence[Column]) -> bool:
+    """True where equal hashes prove equal values: of one number without NULLs the hash is a bijection."""
+    if len(columns) != 1 or COLLIDE_BITS is not None:
+        return False
+    column = columns[0]
+    return column.type.kind != "arrow" and column.valid is None and column.values.dtype != object
 
 
 def _mix_int(x: int) -> int:
@@ -50,19 +104,18 @@ def _mix_int(x: int) -> int:
 
 def _mix(x: np.ndarray) -> np.ndarray:
     """Spread the bits of 64-bit values (a bijection)."""
-    if len(x) == 1:  # a one-row tick: Python's integers are faster than four numpy calls
-        return np.array([_mix_int(int(x[0]))], np.uint64)
-    x = x * _N1
-    x ^= x >> _S29
-    x *= _N2
-    x ^= x >> _S32
-    return x
-
-
-def _combine(a: np.ndarray, b: np.ndarray, count: int) -> np.ndarray:
-    if count == 1:
-        return np.array([_mix_int(((int(a[0]) * 3) & _MASK) ^ int(b[0]))], np.uint64)
-    return _mix((a * _S3) ^ b)
+    mixed = np.empty(len(x), np.uint64)
+    shifted = np.empty(min(len(x), _BLOCK_ROWS), np.uint64)
+    for start in range(
+        0, len(x), _BLOCK_ROWS
+    ):  # block by block, so that what lies between stays in the cache
+        block = mixed[start : start + _BLOCK_ROWS]
+        spare = shifted[: len(block)]
+        np.multiply(x[start : start + _BLOCK_ROWS], _N1, out=block)
+        block ^= np.right_shift(block, _S29, out=spare)
+        block *= _N2
+        block ^= np.right_shift(block, _S32, out=spare)
+    return mixed
 
 
 def _hash_column(column: Column, count: int) -> np.ndarray:
@@ -85,11 +138,11 @@ def _hash_numbers(values: np.ndarray) -> np.ndarray:
         bits = values.view(np.uint64)
         missing = values != values
         if missing.any():
-            bits = np.where(missing, np.uint64(0x7FF8000000000000), bits)
+            bits = np.where(missing, np.uint64(_NAN_BITS), bits)
         return _mix(bits)
     if values.dtype.kind == "u" or values.dtype == np.bool_:
-        return _mix(values.astype(np.uint64))
-    return _mix(values.astype(np.int64).view(np.uint64))
+        return _mix(values.astype(np.uint64, copy=False))
+    return _mix(values.astype(np.int64, copy=False).view(np.uint64))
 
 
 def _hash_big(value: int) -> int:
@@ -122,8 +175,6 @@ def _hash_one(data: bytes) -> int:
 
 def _hash_bytes(array: pa.Array) -> np.ndarray:
     count = len(array)
-    if count <= 4:
-        return np.array([_hash_one(_as_bytes(v.as_py())) for v in array], np.uint64)
     _, offset_buffer, data_buffer = array.buffers()
     offsets = np.frombuffer(offset_buffer, np.int64, count + array.offset + 1)[array.offset :]
     first, last = int(offsets[0]), int(offsets[-1])

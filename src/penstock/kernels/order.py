@@ -18,6 +18,8 @@ from penstock.zset.column import Column
 _TOP_BIT = np.uint64(1 << 63)
 _PACKED_ROWS_MIN = 4096
 _PACKED_ROWS_MAX = 1 << 28
+_TIED_RUNS_MAX = 64
+_BLOCK_ROWS = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -38,17 +40,53 @@ def sort_order(hashes: np.ndarray) -> np.ndarray:
     >>> sort_order(np.array([5, 1, 5], np.uint64)).tolist()
     [1, 0, 2]
     """
-    count = len(hashes)
-    if not _PACKED_ROWS_MIN <= count <= _PACKED_ROWS_MAX:
+    if not _PACKED_ROWS_MIN <= len(hashes) <= _PACKED_ROWS_MAX:
         return np.argsort(hashes, kind="stable")
+    return _sort_packed(hashes)[0]
+
+
+def sorted_hashes(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`sort_order`, and the hashes in that order."""
+    if _PACKED_ROWS_MIN <= len(hashes) <= _PACKED_ROWS_MAX:
+        return _sort_packed(hashes)
+    order = np.argsort(hashes, kind="stable")
+    return order, hashes[order]
+
+
+def _sort_packed(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    count = len(hashes)
     low = np.uint64((1 << (count - 1).bit_length()) - 1)
-    packed = (hashes & ~low) | np.arange(count, dtype=np.uint64)
+    packed = hashes & ~low
+    places = np.arange(min(count, _BLOCK_ROWS), dtype=np.uint64)
+    for start in range(0, count, _BLOCK_ROWS):  # block by block: less memory to touch for the first time
+        block = packed[start : start + _BLOCK_ROWS]
+        block += places[: len(block)]  # the low bits are zero, so this sets them
+        block += np.uint64(start)
     packed.sort()
-    order = (packed & low).astype(np.int64)
-    found = hashes[order]
-    if (found[1:] < found[:-1]).any():
-        order = order[np.argsort(found, kind="stable")]
-    return order
+    packed &= low
+    order = packed.view(np.int64)
+    found = hashes.take(order)
+    wrong = np.flatnonzero(found[1:] < found[:-1])
+    if len(wrong):
+        return _with_ties_sorted(order, found, wrong, low)
+    return order, found
+
+
+def _with_ties_sorted(
+    order: np.ndarray, found: np.ndarray, wrong: np.ndarray, low: np.uint64
+) -> tuple[np.ndarray, np.ndarray]:
+    """Put right the runs of hashes that differ in their low bits only; `wrong` has a place in each of them."""
+    tops = np.unique(found[wrong] & ~low)
+    if len(tops) > _TIED_RUNS_MAX:
+        within = np.argsort(found, kind="stable")
+        return order[within], found[within]
+    # By their high bits all hashes are in order, so a binary search for the ends of a run is right.
+    starts, stops = found.searchsorted(tops), found.searchsorted(tops | low, "right")
+    for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+        within = np.argsort(found[start:stop], kind="stable")
+        order[start:stop] = order[start:stop][within]
+        found[start:stop] = found[start:stop][within]
+    return order, found
 
 
 def order_code(column: Column, descending: bool = False, nulls_first: bool = False) -> list[np.ndarray]:
@@ -80,8 +118,7 @@ def sort_rows(
     A column is only looked at for the rows that are still tied: most are told apart by the first.
     """
     count = len(runs)
-    rows = sort_order(runs)
-    arranged = runs[rows]
+    rows, arranged = sorted_hashes(runs)
     change = np.ones(count, np.bool_)
     change[1:] = arranged[1:] != arranged[:-1]
     for key in order:

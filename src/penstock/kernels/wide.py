@@ -7,12 +7,13 @@ fit: never a wrapped number. One row is the common case of a small change, so it
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from penstock.zset.column import INT64_MAX, INT64_MIN, narrow
+from penstock.zset.weights import is_constant
 
 _LOW_HALF = np.int64(0xFFFFFFFF)
 
@@ -39,6 +40,15 @@ def one(value: int) -> np.ndarray:
         return np.array((value,), np.int64)
     wide = np.empty(1, object)
     wide[0] = value
+    return wide
+
+
+def integers(values: Sequence[int]) -> np.ndarray:
+    """Python integers as an array."""
+    if min(values) >= INT64_MIN and max(values) <= INT64_MAX:
+        return np.array(values, np.int64)
+    wide = np.empty(len(values), object)
+    wide[:] = values
     return wide
 
 
@@ -156,6 +166,11 @@ def sum_groups(values: np.ndarray, weights: np.ndarray | None, starts: np.ndarra
     if weights is None:
         if count <= 1:
             return values
+        if is_constant(values):
+            lengths = np.empty(len(starts), np.int64)
+            np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
+            lengths[-1] = count - starts[-1]
+            return multiply(lengths, values[:1])
         if values.dtype != object and magnitude(values) * count <= INT64_MAX:
             return np.add.reduceat(values, starts)
         weights = np.ones(count, np.int64)

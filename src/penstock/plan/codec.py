@@ -14,6 +14,7 @@ import math
 import struct
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any, TypeAlias
 
@@ -49,7 +50,8 @@ def encode(value: object) -> Json:
 def decode(written: Json) -> Any:
     """The value that `encode` was given."""
     check_format(written)
-    return Decoder(member(written, "records")).decode(member(written, "value"))
+    with damage_named("value"):
+        return Decoder(member(written, "records")).decode(member(written, "value"))
 
 
 def to_bytes(written: Json) -> bytes:
@@ -62,6 +64,15 @@ def from_bytes(data: bytes) -> Json:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
         raise CorruptState(f"what is stored is not JSON: {error}") from None
+
+
+@contextmanager
+def damage_named(what: str) -> Iterator[None]:
+    """Whatever goes wrong because JSON has not the shape that it should have is one error of ours."""
+    try:
+        yield
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise CorruptState(f"the stored {what} cannot be read: {error}") from error
 
 
 def check_format(written: Json) -> None:
@@ -192,8 +203,8 @@ class Decoder:
                 return set(items) if kind == "set" else frozenset(items)
             if kind in _SCALARS:
                 return _SCALARS[kind](inner)
-        except (ValueError, TypeError, IndexError, struct.error) as error:
-            raise CorruptState(f"a stored value of kind {kind} cannot be read: {error}") from None
+        except struct.error as error:
+            raise CorruptState(f"the stored value cannot be read: {error}") from None
         raise CorruptState(f"a stored value is of the unknown kind {kind}")
 
     def _record(self, written: Json) -> Any:
@@ -207,10 +218,8 @@ class Decoder:
             wrong = ", ".join(sorted(given ^ names))
             raise CorruptState(f"a stored {name} has not the fields of one: {wrong}")
         values = {field: self.decode(written[field]) for field in sorted(names)}
-        try:
+        with damage_named(name):
             return cls(**values)
-        except (ValueError, TypeError, LookupError) as error:
-            raise CorruptState(f"a stored {name} cannot be made: {error}") from None
 
 
 def _array(written: Json) -> list[Any]:

@@ -29,13 +29,13 @@ class Epoch:
 
 def run(circuit: Circuit, changes: dict[int, Delta]) -> Epoch:
     """Push the changes of the sources through the circuit. Nodes that have a delta already are not run."""
-    deltas = dict(changes)
+    deltas: dict[int, Delta] = {id: d for id, d in changes.items() if d is not None and len(d)}
     appends: list[tuple[Arrangement, Batch]] = []
     nodes = circuit.nodes
     for node in circuit.schedule(frozenset(changes)):
         inputs = [deltas.get(i) for i in node.inputs]
         for delta in inputs:
-            if delta is not None and len(delta):
+            if delta is not None:  # what has no rows is not kept
                 break
         else:
             continue
@@ -49,9 +49,10 @@ def run(circuit: Circuit, changes: dict[int, Delta]) -> Epoch:
             raise
         if out is not None and len(out):
             deltas[node.id] = out
-        for arrangement, batch in zip(node.owned, batches, strict=True):
-            if batch is not None and len(batch):
-                appends.append((arrangement, batch))
+        if batches:
+            for arrangement, batch in zip(node.owned, batches, strict=True):
+                if batch is not None and len(batch):
+                    appends.append((arrangement, batch))
     return Epoch(deltas, appends)
 
 

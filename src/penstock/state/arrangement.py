@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from penstock.base.limits import (
+    INSERT_ROWS_MAX,
     MERGE_AT_ONCE_BATCHES_MIN,
     MERGE_AT_ONCE_ROWS_MAX,
     MERGE_ROWS_MIN,
@@ -21,9 +22,11 @@ from penstock.base.limits import (
 )
 from penstock.kernels.ranges import expand
 from penstock.state import measures as m
-from penstock.state.batch import Batch, Layout, insert_row, merge
+from penstock.state.batch import Batch, Layout, merge
+from penstock.state.insert import insert_rows
 from penstock.state.measures import Measure
 from penstock.state.merging import Merging
+from penstock.state.output import Allocate, in_memory
 from penstock.zset.column import Column, equal_rows, same_value
 
 _FIRST = np.zeros(1, np.int64)
@@ -32,7 +35,7 @@ _FIRST = np.zeros(1, np.int64)
 class Arrangement:
     """Batches of one layout, and the merges that are under way."""
 
-    __slots__ = ("_credit", "_merging", "batches", "layout", "name")
+    __slots__ = ("_credit", "_merging", "allocate", "batches", "layout", "name")
 
     def __init__(self, name: str, layout: Layout, batches: Sequence[Batch] = ()) -> None:
         self.name = name
@@ -40,12 +43,17 @@ class Arrangement:
         self.batches: list[Batch] = list(batches)
         self._merging: list[Merging] = []
         self._credit = 0
+        self.allocate: Allocate = in_memory  # where large merges put their rows
 
     def rows(self) -> int:
         return sum(len(b) for b in self.batches)
 
     def nbytes(self) -> int:
         return sum(b.nbytes() for b in self.batches) + sum(x.nbytes() for x in self._merging)
+
+    def unwritten_bytes(self) -> int:
+        """Bytes of the batches that storage does not have."""
+        return sum([b.nbytes() for b in self.batches if b.ref is None])
 
     def partition(self, first: int, last: int) -> Arrangement:
         """The same state, cut to a range of hashes: views of the same memory."""
@@ -99,30 +107,38 @@ class Arrangement:
         if not len(batch):
             return
         batches = self.batches
+        before = len(batches[-1]) if batches else 0
         if (
-            batches
-            and len(batches[-1]) + len(batch) <= SMALL_BATCH_ROWS_MAX
-            and not self._is_merging(batches[-1])
+            before
+            and before + len(batch) <= SMALL_BATCH_ROWS_MAX
+            and not (self._merging and self._is_merging(batches[-1]))
         ):
-            merged = insert_row(self.layout, batches[-1], batch) if len(batch) == 1 else None
+            merged = insert_rows(self.layout, batches[-1], batch) if len(batch) <= INSERT_ROWS_MAX else None
             if merged is None:
                 merged = merge(self.layout, (batches[-1], batch), cancel=False)
-            if len(merged):
+            after = len(merged)
+            if after:
                 batches[-1] = merged
             else:
                 batches.pop()
+            # Whether merges are due depends on ratios of two: look again when the size has doubled.
+            if after.bit_length() != before.bit_length():
+                self._start_merges()
         else:
             batches.append(batch)
-        self._maintain(len(batch))
+            self._start_merges()
+        if self._merging:
+            self._work(len(batch))
 
     def _is_merging(self, batch: Batch) -> bool:
         return any(batch is x.older or batch is x.newer for x in self._merging)
 
-    def _maintain(self, appended: int) -> None:
-        while len(self.batches) > 1 and self._start_merge():
+    def _start_merges(self) -> None:
+        """Do the merges of several small batches, and start those of two large ones, that are due."""
+        while len(self.batches) > 1 and (self._merge_small() or self._start_large()):
             pass
-        if not self._merging:
-            return
+
+    def _work(self, appended: int) -> None:
         self._credit += appended * MERGE_ROWS_PER_APPENDED_ROW
         if self._credit < MERGE_ROWS_MIN:
             return
@@ -134,10 +150,6 @@ class Arrangement:
                 break
         if not self._merging:
             self._credit = 0
-
-    def _start_merge(self) -> bool:
-        """Do the merge of several small batches, or start that of two large ones; False if none is due."""
-        return self._merge_small() or self._start_large()
 
     def _merge_small(self) -> bool:
         """The newest batches at once, when several of like size have come together."""
@@ -166,7 +178,7 @@ class Arrangement:
             if len(newer) + len(older) <= MERGE_AT_ONCE_ROWS_MAX or len(newer) * 2 < len(older):
                 continue
             if not (self._is_merging(older) or self._is_merging(newer)):
-                self._merging.append(Merging(self.layout, older, newer))
+                self._merging.append(Merging(self.layout, older, newer, self.allocate))
                 return True
         return False
 

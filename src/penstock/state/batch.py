@@ -22,7 +22,7 @@ from penstock.kernels.ranges import run_starts
 from penstock.state import measures as m
 from penstock.state.grouping import exact_groups
 from penstock.state.measures import Measure
-from penstock.zset.column import Column, concat, empty, equal_rows, same_value
+from penstock.zset.column import Column, concat, empty, equal_rows
 from penstock.zset.types import SqlType
 from penstock.zset.zset import ZSet
 
@@ -87,7 +87,9 @@ class Batch:
 
     def nbytes(self) -> int:
         return (
-            self.hashes.nbytes + sum(c.nbytes() for c in self.columns) + sum(x.nbytes for x in self.measures)
+            self.hashes.nbytes
+            + sum(c.nbytes() for c in self.columns)
+            + sum(m.nbytes(x) for x in self.measures)
         )
 
 
@@ -119,50 +121,6 @@ def build(
 def merge(layout: Layout, batches: Sequence[Batch], cancel: bool = True) -> Batch:
     """Batches of one layout as one, by the law: equal rows add up, zeros vanish."""
     return _consolidated(layout, _sorted(layout, concat_batches(batches)), cancel)
-
-
-def insert_row(layout: Layout, batch: Batch, row: Batch) -> Batch | None:
-    """A small batch with one more row; None where it takes more than an insertion.
-
-    The same as merge, at a fraction of its fixed cost, which is what a tick of one row consists of.
-    """
-    if layout.order or (layout.unique and len(layout.key) < len(layout.types)):
-        return None
-    hash = row.hashes[0]
-    at, count = int(batch.hashes.searchsorted(hash)), len(batch)
-    hit = at < count and batch.hashes[at] == hash
-    if not hit and (layout.unique or row.weights[0] > 0):
-        hashes = _inserted(batch.hashes, row.hashes, at)
-        columns = tuple([_inserted_column(a, b, at) for a, b in zip(batch.columns, row.columns, strict=True)])
-        measures = tuple(
-            [_inserted_measure(a, b, at) for a, b in zip(batch.measures, row.measures, strict=True)]
-        )
-        return Batch(hashes, columns, measures)
-    if not (hit and layout.unique) or (at + 1 < count and batch.hashes[at + 1] == hash):
-        return None
-    if not all(same_value(a, at, b, 0) for a, b in zip(batch.columns, row.columns, strict=True)):
-        return None
-    where = np.array((at,))
-    measures = tuple([m.add_at(a, where, b) for a, b in zip(batch.measures, row.measures, strict=True)])
-    if not m.any_nonzero([m.slice_rows(x, at, at + 1) for x in measures])[0]:
-        return None
-    return Batch(batch.hashes, batch.columns, measures)
-
-
-def _inserted(values: np.ndarray, one: np.ndarray, at: int) -> np.ndarray:
-    return np.concatenate((values[:at], one, values[at:]))
-
-
-def _inserted_column(column: Column, one: Column, at: int) -> Column:
-    if column.type.kind != "arrow" and column.valid is None and one.valid is None:
-        return Column(column.type, _inserted(column.values, one.values, at))
-    return concat((column.slice(0, at), one, column.slice(at, len(column))))
-
-
-def _inserted_measure(measure: Measure, one: Measure, at: int) -> Measure:
-    if isinstance(measure, np.ndarray):
-        return _inserted(measure, one, at)  # type: ignore[arg-type]
-    return m.concat((m.slice_rows(measure, 0, at), one, m.slice_rows(measure, at, len(measure))))
 
 
 def concat_batches(batches: Sequence[Batch]) -> Batch:

@@ -65,6 +65,15 @@ def _block_starts(size: int) -> range:
 
 def serialise(hashes: np.ndarray | None, columns: Sequence[Column], measures: Sequence[Measure]) -> pa.Buffer:
     """The bytes of the file."""
+    sink = pa.BufferOutputStream()
+    write(sink, hashes, columns, measures)
+    return sink.getvalue()
+
+
+def write(
+    sink: pa.NativeFile, hashes: np.ndarray | None, columns: Sequence[Column], measures: Sequence[Measure]
+) -> None:
+    """Write the file into a sink."""
     names: list[str] = []
     arrays: list[pa.Array] = []
     notes: list[dict[str, str]] = []
@@ -89,11 +98,9 @@ def serialise(hashes: np.ndarray | None, columns: Sequence[Column], measures: Se
             add(f"m{i}", _numbers(measure))
     fields = [pa.field(n, a.type, metadata=m) for n, a, m in zip(names, arrays, notes, strict=True)]
     schema = pa.schema(fields, metadata={"penstock": json.dumps({"version": VERSION})})
-    sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V5)
     with pa.ipc.new_file(sink, schema, options=options) as writer:
         writer.write_batch(pa.record_batch(arrays, schema=schema))
-    return sink.getvalue()
 
 
 def _column_array(column: Column) -> pa.Array:
@@ -187,8 +194,6 @@ class MappedFile:
 
 _RESTORE = "Restore the flow from a checkpoint, or bring the file back from a copy."
 
-Opener = Callable[[FileRef], MappedFile]
-
 
 class StoredColumn(Column):
     """A column of a file: mapped and checked when its values are first used."""
@@ -202,9 +207,13 @@ class StoredColumn(Column):
         self._cached: Column | None = None
 
     def _column(self) -> Column:
-        if self._cached is None:
-            self._cached = _read_column(self._batch.file(), self._number, self.type)
-        return self._cached
+        found = self._cached
+        if found is None:
+            found = self._cached = _read_column(self._batch.file(), self._number, self.type)
+        return found
+
+    def release(self) -> None:
+        self._cached = None
 
     def __len__(self) -> int:
         return self._batch.ref.rows
@@ -224,11 +233,13 @@ class StoredColumn(Column):
 class StoredBatch(Batch):
     """A batch whose rows are in a file."""
 
-    __slots__ = ("_file", "_hashes", "_lock", "_measures", "_open")
+    __slots__ = ("__weakref__", "_file", "_hashes", "_lock", "_measures", "_open")
 
     ref: FileRef
 
-    def __init__(self, ref: FileRef, types: Sequence[SqlType], open: Opener) -> None:
+    def __init__(
+        self, ref: FileRef, types: Sequence[SqlType], open: Callable[[StoredBatch], MappedFile]
+    ) -> None:
         self.ref = ref
         self._open = open
         self._file: MappedFile | None = None
@@ -241,24 +252,37 @@ class StoredBatch(Batch):
         if self._file is None:
             with self._lock:
                 if self._file is None:
-                    self._file = self._open(self.ref)
+                    self._file = self._open(self)
+                return self._file
         return self._file
+
+    def release(self) -> None:
+        """Forget the mapping: who uses an array of it keeps it, and the next use opens the file again."""
+        with self._lock:
+            self._file = None
+            self._hashes = None
+            self._measures = None
+            for column in self.columns:
+                assert isinstance(column, StoredColumn)
+                column.release()
 
     def __len__(self) -> int:
         return self.ref.rows
 
     @property
     def hashes(self) -> np.ndarray:  # type: ignore[override]
-        if self._hashes is None:
-            self._hashes = _as_numpy(self.file().array("hash"), np.dtype(np.uint64))
-        return self._hashes
+        found = self._hashes
+        if found is None:
+            found = self._hashes = _as_numpy(self.file().array("hash"), np.dtype(np.uint64))
+        return found
 
     @property
     def measures(self) -> tuple[Measure, ...]:  # type: ignore[override]
-        if self._measures is None:
+        found = self._measures
+        if found is None:
             file = self.file()
-            self._measures = tuple([_read_measure(file, i) for i in range(file.measures())])
-        return self._measures
+            found = self._measures = tuple([_read_measure(file, i) for i in range(file.measures())])
+        return found
 
     def nbytes(self) -> int:
         return self.ref.bytes

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.kernels.hashing import hash_columns
-from penstock.kernels.order import lexsort, order_code, sort_order
+from penstock.kernels.hashing import hash_columns, is_exact
+from penstock.kernels.order import lexsort, order_code, sorted_hashes
 from penstock.kernels.ranges import run_starts
 from penstock.zset.column import Column, equal_rows
 
@@ -52,17 +52,24 @@ def group_rows(columns: Sequence[Column], count: int) -> Groups:
     hashes = hash_columns(columns, count)
     if count <= 1 or not columns:
         return Groups(hashes[:1], None, _ZERO[:count])
-    order = sort_order(hashes)
-    arranged = hashes[order]
+    order, arranged = sorted_hashes(hashes)
     starts = run_starts(arranged)
-    if len(starts) < count:
-        first = np.repeat(order[starts], np.diff(np.append(starts, count)))
-        for column in columns:
-            if not equal_rows(column.take(first), column.take(order)).all():
-                order, starts = exact_groups(hashes, columns)
-                arranged = hashes[order]
-                break
+    if len(starts) < count and not is_exact(columns) and not _runs_are_equal(columns, order, starts):
+        order, starts = exact_groups(hashes, columns)
+        arranged = hashes[order]
     return Groups(arranged[starts], order, starts)
+
+
+def _runs_are_equal(columns: Sequence[Column], order: np.ndarray, starts: np.ndarray) -> bool:
+    """Whether each row equals the one before it in the order, but for those that begin a run."""
+    begins = np.zeros(len(order), np.bool_)
+    begins[starts] = True
+    for column in columns:
+        rows = column.take(order)
+        same = equal_rows(rows.slice(1, len(rows)), rows.slice(0, len(rows) - 1))
+        if not (same | begins[1:]).all():
+            return False
+    return True
 
 
 def exact_groups(hashes: np.ndarray, columns: Sequence[Column]) -> tuple[np.ndarray, np.ndarray]:

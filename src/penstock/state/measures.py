@@ -13,6 +13,7 @@ import numpy as np
 
 from penstock.kernels import floatsum, wide
 from penstock.kernels.floatsum import FloatSum
+from penstock.zset import weights
 
 Measure: TypeAlias = np.ndarray | FloatSum
 
@@ -23,7 +24,7 @@ def arrays(measures: Sequence[Measure]) -> Sequence[np.ndarray]:
 
 
 def take(measure: Measure, index: np.ndarray) -> Measure:
-    return measure.take(index) if isinstance(measure, FloatSum) else measure[index]
+    return measure.take(index) if isinstance(measure, FloatSum) else weights.take(measure, index)
 
 
 def slice_rows(measure: Measure, start: int, stop: int) -> Measure:
@@ -35,7 +36,7 @@ def slice_rows(measure: Measure, start: int, stop: int) -> Measure:
 def concat(parts: Sequence[Measure]) -> Measure:
     if isinstance(parts[0], FloatSum):
         return floatsum.concat(parts)  # type: ignore[arg-type]
-    return np.concatenate(parts)  # type: ignore[arg-type]
+    return weights.concat(parts)  # type: ignore[arg-type]
 
 
 def plus(a: Measure, b: Measure) -> Measure:
@@ -52,6 +53,11 @@ def sum_groups(measure: Measure, starts: np.ndarray) -> Measure:
     if isinstance(measure, FloatSum):
         return measure.sum_groups(starts)
     return wide.sum_groups(measure, None, starts)
+
+
+def nbytes(measure: Measure) -> int:
+    """Bytes of memory that the measure takes."""
+    return measure.nbytes if isinstance(measure, FloatSum) else weights.nbytes(measure)
 
 
 def zeros_like(measure: Measure, count: int) -> Measure:

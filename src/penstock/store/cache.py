@@ -26,7 +26,11 @@ _FETCHES_MAX = 2  # a copy that is wrong is fetched once more: the fault may hav
 def cache_folder(location: Location) -> Path:
     """The default folder for a location's copies, in the user's cache folder."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    root = f"{location.scheme}://{location.bucket}/{location.prefix} {location.options.get('endpoint', '')}"
+    # Two servers may have buckets of one name.
+    servers = sorted(
+        value for key, value in location.options.items() if "endpoint" in key or key.endswith("account_name")
+    )
+    root = " ".join([f"{location.scheme}://{location.bucket}/{location.prefix}", *servers])
     return Path(base) / "penstock" / hashlib.blake2b(root.encode(), digest_size=8).hexdigest()
 
 
@@ -63,6 +67,10 @@ class LocalCache:
         return self._folder
 
     @property
+    def limit_bytes(self) -> int:
+        return self._limit_bytes
+
+    @property
     def bytes(self) -> int:
         """Bytes in the folder, or on their way there."""
         with self._lock:
@@ -74,6 +82,8 @@ class LocalCache:
         with self._lock:
             copy = self._copies.setdefault(name, _Copy(size))
             copy.holders += 1
+            if not copy.verified:
+                copy.size = size  # what an earlier process left may be shorter
             self._copies.move_to_end(name)
             self._evict()
         try:
@@ -82,8 +92,6 @@ class LocalCache:
                 if not copy.verified:
                     self._ready(name, path, size, checksum)
                     copy.verified = True
-                    with self._lock:
-                        copy.size = size
             with suppress(FileNotFoundError):
                 os.utime(path)  # the order of use, for the next process
             return path
@@ -157,17 +165,17 @@ class LocalCache:
 
     def _fetch(self, name: str, path: Path) -> None:
         self.fetches += 1
-        try:
-            self._objects.fetch(name, path)
-        except StorageFull:
-            with self._lock:
-                freed = self._evict(0)
-            if not freed:
-                raise StorageFull(
-                    f"cannot copy {name!r} to the cache folder {self._folder}: no space is left",
-                    hint="Free space on that disk, or choose a cache folder on another one.",
-                ) from None
-            self._objects.fetch(name, path)
+        while True:
+            try:
+                return self._objects.fetch(name, path)
+            except StorageFull:
+                with self._lock:
+                    freed = self._evict(0)
+                if not freed:
+                    raise StorageFull(
+                        f"cannot copy {name!r} to the cache folder {self._folder}: no space is left",
+                        hint="Free space on that disk, or choose a cache folder on another one.",
+                    ) from None
 
     def _fits(self, path: Path, size: int, checksum: int) -> bool:
         with translated("read", str(path)):

@@ -48,6 +48,7 @@ class FaultyObjects:
     Traceback (most recent call last):
     ...
     penstock.base.errors.StorageUnavailable: cannot write 'a' in memory://faulty-example: timed out (injected)
+    HINT: Try again.
     >>> inner.get("a"), faulty.injected["time_out_after"]
     (b'1', 1)
     >>> forget("faulty-example")
@@ -76,9 +77,9 @@ class FaultyObjects:
     def url(self) -> str:
         return self._inner.url
 
-    def probe(self) -> None:
+    def probe(self, *, write: bool = True) -> None:
         with self._request("use", ""):
-            self._inner.probe()
+            self._inner.probe(write=write)
 
     def put(self, name: str, data: Data) -> None:
         with self._request("write", name):

@@ -32,14 +32,18 @@ class LocalObjects:
         self._root = location.path
         self._url = location.url
         self._synced: set[str] = set()
+        self._synced_folders: set[str] = set()
         self._lock = threading.Lock()
 
     @property
     def url(self) -> str:
         return self._url
 
-    def probe(self) -> None:
+    def probe(self, *, write: bool = True) -> None:
         with translated("use", self._url):
+            if not write:
+                os.scandir(self._root).close()
+                return
             make_folder(self._root)
             with partial(self._root / "probe"):
                 pass
@@ -94,14 +98,12 @@ class LocalObjects:
             return True
 
     def list(self, folder: str = "") -> Listing:
-        start = self._path(folder) if folder else self._root
         found = []
         with translated("list", self._url, folder):
-            for path, entry in _walk(start):
-                if is_name(entry.name):
-                    with suppress(FileNotFoundError):  # deleted while we look
-                        stat = entry.stat()
-                        found.append(Stored(self._name(path), stat.st_size, stat.st_mtime))
+            for name, entry in self._files(folder):
+                with suppress(FileNotFoundError):  # deleted while we look
+                    stat = entry.stat()
+                    found.append(Stored(name, stat.st_size, stat.st_mtime))
         return sorted(found)
 
     def delete(self, names: Iterable[str]) -> None:
@@ -116,47 +118,43 @@ class LocalObjects:
         # The object_store crate's local files, which SlateDB writes, are never synced by it (0 fsync calls
         # in a trace of 0.17.0): without this a loss of power could take acknowledged writes.
         with self._lock, translated("sync", self._url, folder):
-            present: dict[str, Path] = {}
-            for path, entry in _walk(self._path(folder) if folder else self._root):
-                if is_name(entry.name):
-                    present[self._name(path)] = path
-            new = present.keys() - self._synced
-            folders: set[Path] = set()
-            for name in sorted(new):
+            present = {name for name, _ in self._files(folder)}
+            new = present - self._synced
+            for name in new:
                 with suppress(FileNotFoundError):
-                    _sync_file(present[name])
-                    folders.update(self._folders(present[name]))
-            for path in folders:
-                sync_folder(path)
-            gone = {
-                name
-                for name in self._synced
-                if (not folder or name.startswith(f"{folder}/")) and name not in present
-            }
-            self._synced = (self._synced | new) - gone
+                    _sync_file(self._root / name)
+            self._sync_folders({name.rpartition("/")[0] for name in new})
+            start = f"{folder}/" if folder else ""
+            self._synced = {name for name in self._synced if not name.startswith(start)} | present
             return len(new)
 
     def sweep(self) -> int:
         before = time.time() - STORAGE_LEFTOVER_S_MIN
         removed = 0
         with translated("sweep", self._url):
-            for path, entry in _walk(self._root):
+            for _, entry in _walk(self._root, ""):
                 if entry.name.startswith(".") and _PARTIAL in entry.name:
                     with suppress(FileNotFoundError):
                         if entry.stat().st_mtime < before:
-                            path.unlink()
+                            os.unlink(entry)
                             removed += 1
         return removed
 
     def _path(self, name: str) -> Path:
         return self._root / check_name(name)
 
-    def _name(self, path: Path) -> str:
-        return path.relative_to(self._root).as_posix()
+    def _files(self, folder: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        start = _walk(self._path(folder), f"{folder}/") if folder else _walk(self._root, "")
+        return ((name, entry) for name, entry in start if is_name(entry.name))
 
-    def _folders(self, path: Path) -> Iterator[Path]:
-        """The folders from the file's own up to the root: each has an entry that may be new."""
-        return (folder for folder in path.parents if folder.is_relative_to(self._root))
+    def _sync_folders(self, folders: set[str]) -> None:
+        """Sync folders with new files, and those above one that is met for the first time."""
+        for folder in folders:
+            sync_folder(self._root / folder)
+            while folder and folder not in self._synced_folders:
+                self._synced_folders.add(folder)
+                folder = folder.rpartition("/")[0]
+                sync_folder(self._root / folder)
 
     def _publish(self, name: str, temporary: Path, file: BinaryIO, path: Path) -> None:
         _flush(file)
@@ -214,14 +212,14 @@ def _flush(file: BinaryIO) -> None:
     os.fsync(file.fileno())
 
 
-def _walk(folder: Path) -> Iterator[tuple[Path, os.DirEntry[str]]]:
+def _walk(folder: str | Path, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Every file below a folder, with its name as an object; a folder that is not there has none."""
     try:
         entries = list(os.scandir(folder))
     except FileNotFoundError:
         return
     for entry in entries:
-        path = folder / entry.name
         if entry.is_dir(follow_symlinks=False):
-            yield from _walk(path)
+            yield from _walk(entry.path, f"{prefix}{entry.name}/")
         else:
-            yield path, entry
+            yield prefix + entry.name, entry

@@ -37,6 +37,7 @@ _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # What the object_store crate, under both obstore and SlateDB, writes as it stands. It escapes other
 # characters, and not the same way everywhere.
 _PREFIX_PART = re.compile(r"[A-Za-z0-9._=+@,: -]+")
+_AZURE_DOMAINS = ("dfs.core.windows.net", "blob.core.windows.net")
 _NAME_PART = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*")
 
 
@@ -196,7 +197,13 @@ def _remote(url: str, kind: str, netloc: str, path: str) -> Location:
     options: dict[str, str] = {}
     if "@" in netloc:  # abfss://container@account.dfs.core.windows.net/prefix
         netloc, _, host = netloc.partition("@")
-        options["account_name"] = host.partition(".")[0]
+        account, _, domain = host.partition(".")
+        if domain not in _AZURE_DOMAINS:
+            raise InvalidLocation(
+                f"{url!r}: {host!r} is not an Azure storage account",
+                hint='Write az://container/prefix, with storage_options={"account_name": ..., "endpoint": ...}.',
+            )
+        options["account_name"] = account
     if not _BUCKET.fullmatch(netloc):
         what = {"az": "container", "memory": "name"}.get(kind, "bucket")
         raise InvalidLocation(f"{url!r} names no valid {what}", hint=_FORMS)

@@ -62,7 +62,7 @@ class MemoryObjects:
     def url(self) -> str:
         return self._url
 
-    def probe(self) -> None:
+    def probe(self, *, write: bool = True) -> None:
         pass  # memory is always there
 
     def put(self, name: str, data: Data) -> None:

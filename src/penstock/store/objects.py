@@ -34,8 +34,8 @@ class Objects(Protocol):
     def url(self) -> str:
         """Where the objects are, for messages."""
 
-    def probe(self) -> None:
-        """Fail clearly, at once, if the storage is not there or refuses us."""
+    def probe(self, *, write: bool = True) -> None:
+        """Fail clearly if the storage is not there or refuses us; a folder is made, unless only read."""
 
     def put(self, name: str, data: Data) -> None:
         """Create an object; ObjectExists if there is one of that name. It is durable when this returns."""

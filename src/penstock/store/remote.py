@@ -66,7 +66,8 @@ class RemoteObjects:
     def url(self) -> str:
         return self._url
 
-    def probe(self) -> None:
+    def probe(self, *, write: bool = True) -> None:
+        # Listing alone: whether writing is allowed shows with the first object, which harms nothing.
         self._again("use", "", lambda: next(iter(obstore.list(self._store, chunk_size=1)), None))
 
     def put(self, name: str, data: Data) -> None:

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.zset.column import Column, concat, empty, equal_rows
+from penstock.zset import weights as w
+from penstock.zset.column import Column, concat, empty, equal_rows, same_value
 from penstock.zset.types import SqlType
+
+_NO_ROWS = np.zeros(0, np.int64)
 
 
 class ZSet:
@@ -26,7 +29,7 @@ class ZSet:
         return len(self.weights)
 
     def take(self, index: np.ndarray) -> ZSet:
-        return ZSet(tuple([c.take(index) for c in self.columns]), self.weights[index])
+        return ZSet(tuple([c.take(index) for c in self.columns]), w.take(self.weights, index))
 
     def filter(self, mask: np.ndarray) -> ZSet:
         return ZSet(tuple([c.filter(mask) for c in self.columns]), self.weights[mask])
@@ -35,6 +38,10 @@ class ZSet:
         """These columns, in this order."""
         columns = self.columns
         return ZSet(tuple([columns[p] for p in positions]), self.weights)
+
+    def nbytes(self) -> int:
+        """Bytes of memory that the rows take."""
+        return w.nbytes(self.weights) + sum([c.nbytes() for c in self.columns])
 
     def negate(self) -> ZSet:
         return ZSet(self.columns, -self.weights)
@@ -49,7 +56,7 @@ def union(zsets: Sequence[ZSet]) -> ZSet:
     if len(zsets) == 1:
         return zsets[0]
     columns = tuple(concat(parts) for parts in zip(*(z.columns for z in zsets), strict=True))
-    return ZSet(columns, np.concatenate([z.weights for z in zsets]))
+    return ZSet(columns, w.concat([z.weights for z in zsets]))
 
 
 def without_pairs(rows: ZSet) -> ZSet:
@@ -59,8 +66,15 @@ def without_pairs(rows: ZSet) -> ZSet:
     uses the two are often the same, and then the view has nothing to do.
     """
     weights = rows.weights
-    if len(weights) < 2:
+    if len(weights) < 2 or w.is_constant(weights):
         return rows
+    if len(weights) == 2:  # an update of one row
+        if weights.tolist() != [-1, 1]:
+            return rows
+        for column in rows.columns:
+            if not same_value(column, 0, column, 1):
+                return rows
+        return rows.take(_NO_ROWS)
     first = np.flatnonzero((weights[:-1] == -1) & (weights[1:] == 1))
     for column in rows.columns:
         if not len(first):

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.base.limits import FEW_ROWS_MAX
 from penstock.circuit import accumulators as acc
 from penstock.circuit.accumulators import MeasureSpec
 from penstock.circuit.operator import Delta, Recorded, Result
+from penstock.circuit.operators.aggregate_few import FewRows
 from penstock.circuit.operators.extremum import Extremum, Registers
 from penstock.evaluate.compile import Predicate, compile_expr, compile_predicate
 from penstock.evaluate.forms import Eval
@@ -28,6 +30,7 @@ from penstock.state.batch import Batch, Layout
 from penstock.state.grouping import Groups, group_rows
 from penstock.state.laws import ACCUMULATOR_SUM, FLOAT_LIMB_SUM
 from penstock.state.measures import Measure
+from penstock.zset import weights as weight
 from penstock.zset.column import Column, equal_rows, nulls
 from penstock.zset.column import concat as concat_columns
 from penstock.zset.types import SqlType
@@ -98,9 +101,20 @@ class Aggregate(Recorded):
         if self._extremes:
             self.layouts = (groups, self._registers.layout, *(e.layout for e in self._extremes))
 
+        self._few = None
+        if len(keys) == 1 and not self._extremes and FewRows.fits(self._specs):
+            finished = [(f, places) for f, places in self._outputs if f is not None]
+            self._few = FewRows(keys[0], self._specs, self._compiled, finished)
+
     # -- one step --------------------------------------------------------------------------
 
     def step(self, deltas: Sequence[Delta], state: Sequence[Arrangement]) -> Result:
+        if self._few is not None:
+            rows = deltas[0]
+            assert isinstance(rows, ZSet)
+            result = self._few.step(rows, state[0]) if rows.weights.size <= FEW_ROWS_MAX else None
+            if result is not None:
+                return result
         columns, groups, owners = self._group(deltas)
         changes = self._measures(deltas, groups, owners)
         hashes = groups.hashes
@@ -142,7 +156,7 @@ class Aggregate(Recorded):
     ) -> list[Measure]:
         changes: list[Measure] = []
         count = len(groups.starts)
-        arranged: dict[int, tuple[ZSet, np.ndarray, np.ndarray | None]] = {}
+        arranged: dict[int, tuple[ZSet, np.ndarray | None, np.ndarray, np.ndarray | None]] = {}
         for i, delta in enumerate(deltas):
             if delta is not None:
                 arranged[i] = _arranged(delta, groups, owners[i])
@@ -150,11 +164,14 @@ class Aggregate(Recorded):
             if spec.input not in arranged:
                 changes.append(acc.empty_measure(spec.kind, count))
                 continue
-            delta, starts, present = arranged[spec.input]
+            delta, order, starts, present = arranged[spec.input]
             weights = delta.weights
             if passes is not None:
                 weights = np.where(passes(delta.columns, len(delta)), weights, 0)
             column = arg(delta.columns, len(delta)) if arg is not None else None
+            if order is not None:
+                weights = weight.take(weights, order)
+                column = None if column is None else column.take(order)
             change = acc.measure(spec.kind, column, weights, starts)
             if present is not None:
                 change = m.add_at(acc.empty_measure(spec.kind, count), present, change)
@@ -232,6 +249,10 @@ class Aggregate(Recorded):
 def replaced(old: Sequence[Column], new: Sequence[Column], gone: np.ndarray, come: np.ndarray) -> ZSet | None:
     """The old rows that go and the new rows that come, by mask."""
     count = len(gone)
+    if count > 1 and not gone.any():  # a load: all are new
+        kept = np.flatnonzero(come)
+        rows = ZSet(tuple(new), weight.constant(1, count))
+        return (rows if len(kept) == count else rows.take(kept)) if len(kept) else None
     both = np.concatenate((gone, come))
     kept = np.flatnonzero(both)
     if not len(kept):
@@ -253,16 +274,17 @@ def _compile(
 
 def _arranged(
     delta: Delta, groups: Groups, owner: np.ndarray | None
-) -> tuple[ZSet, np.ndarray, np.ndarray | None]:
-    """An input's rows in group order, where each group begins, and which groups it touches (None: all)."""
+) -> tuple[ZSet, np.ndarray | None, np.ndarray, np.ndarray | None]:
+    """An input's rows, the order that brings groups together (None: theirs), where each group begins in it, and
+    which groups it touches (None: all)."""
     assert isinstance(delta, ZSet)
     if owner is None:
-        return (delta if groups.order is None else delta.take(groups.order)), groups.starts, None
+        return delta, groups.order, groups.starts, None
     order = np.argsort(owner, kind="stable")
     sorted_owner = owner[order]
     change = np.concatenate(([True], sorted_owner[1:] != sorted_owner[:-1]))
     starts = np.flatnonzero(change)
-    return delta.take(order), starts, sorted_owner[starts]
+    return delta, order, starts, sorted_owner[starts]
 
 
 def _nonzero(hashes: np.ndarray, columns: tuple[Column, ...], changes: Sequence[Measure]) -> Batch | None:

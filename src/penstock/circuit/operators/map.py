@@ -32,12 +32,15 @@ class Map(Stateless):
     def __init__(self, exprs: Sequence[Expr], names: Sequence[str]) -> None:
         columns = [e.index for e in exprs if isinstance(e, Col)]
         self._positions = columns if len(columns) == len(exprs) else None
+        self._is_prefix = self._positions == list(range(len(exprs)))
         self._compute = None if self._positions is not None else [compile_expr(e, names=names) for e in exprs]
 
     def step(self, deltas: Sequence[Delta], state: Sequence[Arrangement]) -> Result:
         delta = deltas[0]
         assert isinstance(delta, ZSet)
         if self._compute is None:
+            if self._is_prefix and len(delta.columns) == len(self._positions or ()):
+                return delta, ()  # all columns as they are: under other names
             return without_pairs(delta.select(self._positions or ())), ()
         columns, count = delta.columns, len(delta)
         return ZSet(tuple([f(columns, count) for f in self._compute]), delta.weights), ()
