@@ -245,6 +245,7 @@ def test_help_says_the_exit_codes(penstock: Run) -> None:
     assert penstock("--version").out.startswith("penstock ")
 
 
+@pytest.mark.slow
 def test_s3(penstock: Run, s3: Location) -> None:
     options = [f"--storage-option={key}={value}" for key, value in s3.options.items()]
     with Flow(s3.url, storage_options=s3.options) as flow:
