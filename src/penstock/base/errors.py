@@ -209,6 +209,12 @@ class StorageNotFound(StorageError):
     sqlstate = "58P01"
 
 
+class FlowNotFound(StorageNotFound):
+    """There is no flow at a location."""
+
+    sqlstate = "3D000"
+
+
 class ObjectExists(StorageError):
     """An object of that name is there already, and objects are never overwritten."""
 

@@ -143,3 +143,22 @@ SCRATCH_BYTES_MIN = 1 << 20
 # down, and the share at which a tick waits for that.
 UNWRITTEN_SHARE_MAX = 0.25
 UNWRITTEN_SHARE_WAIT = 0.5
+
+# `verify` compares floats to this many digits: our sums are exact, DuckDB's are rounded at every addition
+# (it loses about six digits over 10 M rows of like size).
+VERIFY_RELATIVE_TOLERANCE = 1e-9
+VERIFY_RELATIVE_TOLERANCE_FLOAT32 = 1e-6  # REAL has seven digits
+
+# Where terms cancel the rounding is as large as they were, whatever is left: this, of the largest float
+# among them, is taken for rounding as well.
+VERIFY_ABSOLUTE_TOLERANCE = 1e-12
+
+# Rows with floats that `verify` pairs off one by one, when sorting has not brought them together.
+VERIFY_PAIRED_ROWS_MAX = 10_000
+
+# Rows that `verify` shows of what is missing and of what is too much, unless told otherwise.
+VERIFY_ROWS_SHOWN = 20
+
+# A view that differs and has a LIMIT inside it is computed over this many orders of the tables' rows, to see
+# whether its query has one answer: each shows a tie with a probability of a half and more.
+VERIFY_SHUFFLES = 8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 import threading
 import uuid
 import weakref
@@ -13,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.errors import StorageNotFound, StorageUnavailable
+from penstock.base.errors import CorruptState, StorageNotFound, StorageUnavailable
 from penstock.base.limits import PUT_ATTEMPTS_MAX, SCRATCH_BYTES_MIN
 from penstock.commit.scratch import Scratch
 from penstock.state.batch_file import FileRef, MappedFile, StoredBatch, describe, serialise, write
@@ -110,17 +111,29 @@ class Files:
         objects, cache, name = self.place(ref.name)
         path = objects.local_path(name)
         if path is not None:
-            return MappedFile(ref, _mapped(objects, name, path))
+            return MappedFile(ref, _mapped(objects, name, path, ref.bytes))
         if cache is None:
             return MappedFile(ref, pa.py_buffer(objects.get(name)))
         path = cache.hold(name, ref.bytes, ref.checksum)
         try:
-            file = MappedFile(ref, _mapped(objects, name, path))
+            file = MappedFile(ref, _mapped(objects, name, path, ref.bytes))
         except BaseException:
             cache.release(name)
             raise
         weakref.finalize(file, cache.release, name)
         return file
+
+    def check(self, ref: FileRef) -> None:
+        """Check every byte that storage has of a file, and not those of a local copy."""
+        objects, _, name = self.place(ref.name)
+        path = objects.local_path(name)
+        if path is not None:
+            MappedFile(ref, _mapped(objects, name, path, ref.bytes)).check_all()
+            return
+        with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
+            copy = Path(folder) / "copy"
+            objects.fetch(name, copy)
+            MappedFile(ref, _mapped(objects, name, copy, ref.bytes)).check_all()
 
     def copy(self, ref: FileRef, target: Objects, name: str) -> None:
         """Copy a file to another storage, checking it on the way."""
@@ -130,7 +143,7 @@ class Files:
             with cache.held(own, ref.bytes, ref.checksum) as held:
                 target.put_file(name, held)
             return
-        data = pa.py_buffer(objects.get(own)) if path is None else _mapped(objects, own, path)
+        data = pa.py_buffer(objects.get(own)) if path is None else _mapped(objects, own, path, ref.bytes)
         MappedFile(ref, data).check_all()
         target.put(name, data)
 
@@ -162,9 +175,16 @@ class Files:
                 cache.close()
 
 
-def _mapped(objects: Objects, name: str, path: Path) -> pa.Buffer:
-    with translated("map", objects.url, name), pa.memory_map(str(path)) as mapped:
-        return mapped.read_buffer()
+def _mapped(objects: Objects, name: str, path: Path, bytes: int) -> pa.Buffer:
+    with translated("map", objects.url, name):
+        size = path.stat().st_size  # before mapping: an empty file cannot be mapped
+        if size != bytes:
+            raise CorruptState(
+                f'the file "{name}" has {size} bytes instead of {bytes}',
+                hint="Restore the flow from a checkpoint.",
+            )
+        with pa.memory_map(str(path)) as mapped:
+            return mapped.read_buffer()
 
 
 def plain_name(name: str) -> str:

@@ -263,6 +263,14 @@ class Durable:
         self._flush(self._capture())
         self._swap()
 
+    def compact(self, done: Callable[[int, int], None] | None = None) -> int:
+        """Merge every piece of state into one batch, write it, and delete what that frees; files deleted."""
+        self._join_background()
+        slots.compact(self.core, done)
+        self._flush(self._capture())
+        self._swap()
+        return self.collector.collect(self.flusher.manifest, at_once=True)
+
     def _swap(self) -> None:
         if self._moved:
             moved, self._moved = self._moved, []

@@ -28,7 +28,7 @@ from penstock.base.errors import (
     UndefinedColumn,
     WrongObjectType,
 )
-from penstock.base.limits import CACHE_BYTES_MAX
+from penstock.base.limits import CACHE_BYTES_MAX, VERIFY_ROWS_SHOWN
 from penstock.base.quantities import seconds, size_bytes
 from penstock.commit.checkpoint import Checkpoint
 from penstock.commit.copying import Progress
@@ -36,11 +36,13 @@ from penstock.commit.history import now_us
 from penstock.commit.journal import Entry
 from penstock.commit.once import Offset, Once
 from penstock.engine import checkpoint as checkpoints
+from penstock.engine import slots
 from penstock.engine import statements as run
 from penstock.engine.accept import upsert
 from penstock.engine.applied import Applied
 from penstock.engine.as_of import Past
 from penstock.engine.catalog import MaterializedView, Table, View, VolatileDefault
+from penstock.engine.check_files import FileChecker
 from penstock.engine.consolidate import consolidated
 from penstock.engine.core import Change as TableChange
 from penstock.engine.core import Core
@@ -51,8 +53,10 @@ from penstock.engine.ingest import to_zset
 from penstock.engine.opening import Settings
 from penstock.engine.options import read_options
 from penstock.engine.past_relations import past_relations
+from penstock.engine.progress import Counter
 from penstock.engine.read import arrow_table
 from penstock.engine.transaction import Transaction
+from penstock.engine.verify import Check, Verifier, gather
 from penstock.engine.watch import Change, Watch
 from penstock.sql import statements as st
 from penstock.sql.parse import parse
@@ -675,6 +679,47 @@ class Flow:
                 if bag is not None:
                     entries.append(StateEntry(bag.name, bag.row_count(), bag.nbytes()))
             return entries
+
+    # -- upkeep ----------------------------------------------------------------------------
+
+    def verify(
+        self,
+        view: str | None = None,
+        as_of: int | datetime | str | None = None,
+        *,
+        limit: int = VERIFY_ROWS_SHOWN,
+        progress: Progress | None = None,
+    ) -> list[Check]:
+        """Compute the materialized views (or one) anew from the tables with DuckDB and compare, and check
+        every byte of the flow's files. Each result says whether it is `equal`, and if not, what is missing and
+        what is too much, up to `limit` rows of each."""
+        with self._lock:
+            self._check_open()
+            if view is not None:
+                self._core.catalog.get(view)
+            store = self._store
+        files = None if store is None else FileChecker(store.truth, store.files)
+        of_files = 0 if files is None else len(files)
+        done = Counter(progress, of_files)
+        found = [] if files is None else files.run(done)
+        with self._lock:
+            self._check_open()
+            past = None if as_of is None else self._past()
+            verifier = Verifier(gather(self._core, view, past, as_of), limit)
+        done.total = of_files + len(verifier)
+        return found + verifier.run(done)
+
+    def compact(self, progress: Progress | None = None) -> int:
+        """Merge each piece of state into one batch; on storage write it, and delete the files that this frees:
+        how many."""
+        with self._lock:
+            self._check_open()
+            if self._store is None:
+                slots.compact(self._core, progress)
+                return 0
+            store = self._writer()
+            store.check()
+            return store.compact(progress)
 
     # -- checkpoints -----------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from penstock.base.errors import PenstockError, StorageNotFound
+from penstock.base.errors import CorruptState, PenstockError, StorageNotFound
 from penstock.base.limits import READER_LOAD_ATTEMPTS_MAX, READER_POLL_MS
 from penstock.commit.files import Files
 from penstock.commit.history import History, now_us, read_log
@@ -39,19 +39,10 @@ class Follower:
         self.settings = settings
         self._lock = lock
         self._on_epoch = on_epoch
-        opening.probe(settings, write=False)
-        try:
-            self._truth = Truth(settings.location, read_only=True)
-        except PenstockError as error:
-            raise StorageNotFound(
-                f"there is no flow at {settings.location.url} ({error.message})",
-                hint="A flow is made by opening it for writing.",
-            ) from None
+        self._truth = opening.open_reader(settings.location)
         self.failure: PenstockError | None = None
         self._closing = threading.Event()
         try:
-            if not opening.read_format(self._truth):
-                raise StorageNotFound(f"there is no flow at {settings.location.url}")
             self._load()
         except BaseException:
             self._truth.close()
@@ -62,6 +53,10 @@ class Follower:
 
     def _manifest(self) -> Manifest:
         return opening.read_manifest(self._truth)
+
+    @property
+    def truth(self) -> Truth:
+        return self._truth
 
     def _load(self) -> None:
         """Read everything at one manifest. The writer goes on meanwhile: what does not fit is read again."""
@@ -77,8 +72,10 @@ class Follower:
                 if version == manifest.catalog and opening.read_manifest(self._truth) == manifest:
                     self._install(core, files, manifest, version)
                     return
-            except PenstockError:
-                if attempt + 1 == READER_LOAD_ATTEMPTS_MAX:
+            except PenstockError as error:
+                # Corrupt, and no writer has moved on: another try would find the same.
+                final = isinstance(error, CorruptState) and opening.read_manifest(self._truth) == manifest
+                if final or attempt + 1 == READER_LOAD_ATTEMPTS_MAX:
                     core.close()
                     raise
             core.close()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.base.errors import CorruptState, StorageNotFound
+from penstock.base.errors import CorruptState, FlowNotFound, StorageError, StorageNotFound
 from penstock.base.limits import CACHE_BYTES_MAX
 from penstock.commit import keys
 from penstock.commit.files import Files
@@ -32,6 +32,8 @@ from penstock.store.objects import Objects
 from penstock.store.open import open_objects
 from penstock.zset.types import SqlType
 from penstock.zset.zset import ZSet
+
+DATABASE = "db"  # SlateDB's folder
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,30 @@ def scratch_of(settings: Settings) -> Scratch | None:
     return Scratch(folder / "scratch")
 
 
+def open_reader(location: Location) -> Truth:
+    """The database of a flow that is there, for reading. It disturbs no writer, and makes nothing."""
+    absent = FlowNotFound(
+        f"there is no flow at {location.url}", hint="A flow is made by opening it for writing."
+    )
+    if location.scheme == "file" and not location.path.is_dir():
+        raise absent  # and no folder appears where somebody mistyped a name
+    objects = open_objects(location)
+    objects.probe(write=False)
+    try:
+        truth = Truth(location, read_only=True)
+    except StorageError:
+        if location.scheme == "memory" or not objects.list(DATABASE):
+            raise absent from None
+        raise  # it is there, and cannot be read
+    try:
+        if not read_format(truth):
+            raise absent
+    except BaseException:
+        truth.close()
+        raise
+    return truth
+
+
 def read_format(truth: Truth) -> bool:
     """Whether there is a flow; raises if it is one of a later format."""
     found = truth.get(keys.FORMAT)
@@ -125,14 +151,15 @@ def load(core: Core, catalog: Any, manifest: Manifest, chunks: Mapping[int, byte
     slots.attach(
         core,
         {
-            name: [_batch(ref, types[name], chunks, files) for ref in refs]
+            name: [stored_batch(ref, types[name], chunks, files) for ref in refs]
             for name, refs in manifest.slots.items()
         },
     )
     core.epoch = manifest.epoch
 
 
-def _batch(ref: Ref, types: Sequence[SqlType], chunks: Mapping[int, bytes], files: Files) -> Batch:
+def stored_batch(ref: Ref, types: Sequence[SqlType], chunks: Mapping[int, bytes], files: Files) -> Batch:
+    """The batch that a manifest names; a file is opened when its rows are first used."""
     if isinstance(ref, FileRef):
         return files.batch(ref, types)
     if ref.number not in chunks:

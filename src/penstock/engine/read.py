@@ -45,11 +45,7 @@ class Reader:
         self._register(
             name, pa.table([pa.nulls(0, t.arrow) for t in schema.types], names=plain_names(schema))
         )
-        columns = ", ".join(
-            f"{_cast(t, f'c{i}')} AS {quote(n)}"
-            for i, (n, t) in enumerate(zip(schema.names, schema.types, strict=True))
-        )
-        self._run(f"CREATE VIEW {quote(name)} AS SELECT {columns} FROM {quote(_data_name(name))}")
+        self._run(f"CREATE VIEW {quote(name)} AS SELECT {column_list(schema)} FROM {quote(_data_name(name))}")
 
     def add_view(self, name: str, sql: str, columns: tuple[str, ...] | None) -> None:
         names = f" ({', '.join(quote(c) for c in columns)})" if columns else ""
@@ -166,6 +162,12 @@ def _data_name(name: str) -> str:
 def plain_names(schema: Schema) -> tuple[str, ...]:
     """The names of the columns in what DuckDB reads from: those of the relation may repeat."""
     return tuple(f"c{i}" for i in range(len(schema)))
+
+
+def column_list(schema: Schema) -> str:
+    """The columns c0, c1, ... of Arrow rows under a relation's names, and in its types."""
+    pairs = enumerate(zip(schema.names, schema.types, strict=True))
+    return ", ".join(f"{_cast(t, f'c{i}')} AS {quote(n)}" for i, (n, t) in pairs)
 
 
 def _cast(type: SqlType, name: str) -> str:

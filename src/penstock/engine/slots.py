@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from penstock.base.errors import CorruptState
 from penstock.engine.catalog import MaterializedView, Table
@@ -64,6 +64,17 @@ def swap(core: Core, moved: Sequence[tuple[Batch, Batch]]) -> None:
         arrangement.swap(by_identity)
     for _, contents in bags(core):
         contents.swap(by_identity)
+
+
+def compact(core: Core, progress: Callable[[int, int], None] | None = None) -> None:
+    """Merge each piece of state into one batch, by its law."""
+    pieces = [a for _, a in arrangements(core)] + [c.arranged() for _, c in bags(core)]
+    for number, arrangement in enumerate(pieces):
+        if progress is not None:
+            progress(number, len(pieces))
+        arrangement.compact()
+    if progress is not None:
+        progress(len(pieces), len(pieces))
 
 
 def map_files(core: Core) -> None:
