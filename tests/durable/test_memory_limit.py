@@ -12,6 +12,7 @@ import pytest
 from penstock import Flow
 from penstock.base.errors import InvalidOption, MemoryLimitExceeded
 from penstock.engine import slots
+from penstock.state.arrangement import Arrangement
 from penstock.state.batch_file import StoredBatch
 
 MANY = """
@@ -54,9 +55,13 @@ def test_state_goes_to_disk_as_it_grows(tmp_path: Path) -> None:
         for first in range(0, 60_000, 5_000):
             ids = range(first, first + 5_000)
             flow.tick("t", pa.table({"id": ids, "name": [f"name {i % 30_000}" for i in ids]}))
-            assert slots.unwritten_bytes(flow._core) <= 2 * 1024 * 1024
+            assert slots.fresh_bytes(flow._core) <= 2 * 1024 * 1024
         stored = [
-            b for _, a in slots.arrangements(flow._core) for b in a.batches if isinstance(b, StoredBatch)
+            b
+            for _, a in slots.pieces(flow._core)
+            if isinstance(a, Arrangement)
+            for b in a.batches
+            if isinstance(b, StoredBatch)
         ]
         assert sum(len(b) for b in stored) > 30_000
         wanted = flow.sql("SELECT name, count(*) AS n FROM t GROUP BY name")

@@ -162,3 +162,13 @@ VERIFY_ROWS_SHOWN = 20
 # A view that differs and has a LIMIT inside it is computed over this many orders of the tables' rows, to see
 # whether its query has one answer: each shows a tie with a probability of a half and more.
 VERIFY_SHUFFLES = 8
+
+# On storage: runs smaller than this are left alone until there are so many of them; larger ones are put
+# together when so many of like size have gathered. Each row is then written again about once for every
+# fourfold growth of the state beyond the small runs.
+SMALL_RUN_ROWS_MAX = 16_384
+SMALL_RUNS_MAX = 24
+RUNS_OF_LIKE_SIZE_MAX = 4
+
+# Rows put together at a time, so that a tick never waits for a whole compaction.
+COMPACT_SLICE_ROWS = 65_536

@@ -1,7 +1,7 @@
-"""Flushing: the batches of the whole flow at one epoch become files and chunks that a manifest names.
+"""Flushing: what is new in every piece of state becomes files and chunks that a manifest names.
 
-A flush writes only batches that storage does not have yet. It does not make anything durable that
-the journal has not made durable already: it saves recovery from running the same epochs again.
+It does not make anything durable that the journal has not made durable already: it saves recovery
+from running the same epochs again. A flush writes what is new, and now and then puts runs together.
 """
 
 from __future__ import annotations
@@ -13,32 +13,51 @@ from dataclasses import dataclass, replace
 from penstock.base import faults
 from penstock.base.limits import CHUNK_BYTES_MAX
 from penstock.commit import keys
+from penstock.commit.compaction import first_to_merge, gather, merge_in_slices
 from penstock.commit.files import Files
 from penstock.commit.manifest import ChunkRef, Manifest, Ref
 from penstock.commit.truth import Truth
-from penstock.state.batch import Batch
-from penstock.state.batch_file import FileRef
+from penstock.state.batch import Batch, Layout
+from penstock.state.batch_file import FileRef, StoredBatch
+from penstock.state.output import Allocate, in_memory
 from penstock.state.packing import pack
+from penstock.zset.zset import ZSet
+
+Runs = dict[str, list[Batch]]
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """What storage does not have of one piece of state."""
+
+    layout: Layout
+    is_new: bool  # nothing of it is on storage, or nothing that counts any more
+    parts: Sequence[ZSet | Batch]
 
 
 @dataclass(frozen=True)
 class Captured:
-    """The state of a flow at an epoch: lists of immutable batches, so taking it costs next to nothing."""
+    """What is new in a flow at an epoch: lists of what never changes, so taking it costs next to nothing."""
 
     epoch: int
     time_us: int
     catalog: int
-    slots: Mapping[str, Sequence[Batch]]
+    slots: Mapping[str, Fresh]
     retain_s: float = 0.0  # how long history is kept
 
 
 class Flusher:
     """Writes manifests, one at a time. `manifest` is the last one that is on storage."""
 
-    def __init__(self, truth: Truth, files: Files, manifest: Manifest) -> None:
+    def __init__(
+        self, truth: Truth, files: Files, manifest: Manifest, runs: Runs, allocate: Allocate = in_memory
+    ) -> None:
         self._truth = truth
         self._files = files
+        self._allocate = allocate
         self.manifest = manifest
+        self._runs = runs
+        self._waiting: dict[str, Fresh] = {}  # what flushes that failed have not written
         self._lock = threading.Lock()
 
     def flush(
@@ -48,17 +67,23 @@ class Flusher:
         deletes: Iterable[bytes] = (),
         history_from: tuple[int, int] | None = None,
         step: str = "flush",
-    ) -> list[tuple[Batch, Batch]]:
+    ) -> Runs:
         """Write the manifest of what was captured, and with it whatever else must become true at once.
 
-        Returns the batches that are now in files, each with the same rows as the file has them."""
+        Returns the runs of those pieces of state in which they were put together: who holds the state in
+        memory can go on with them."""
         with self._lock:
+            waiting = self._waiting = _joined(self._waiting, captured.slots)
             old = self.manifest
             writing = _Writing(self._files, old.next_chunk)
-            slots = {
-                name: tuple([writing.ref(batch) for batch in batches])
-                for name, batches in captured.slots.items()
-            }
+            runs: Runs = {}
+            merged: Runs = {}
+            for name, fresh in waiting.items():
+                known = [] if fresh.is_new else self._runs.get(name, [])
+                runs[name] = self._with_fresh(known, fresh, writing)
+                if runs[name][: len(known)] != known or _is_large(runs[name][len(known) :]):
+                    merged[name] = runs[name]
+            slots = {name: tuple([writing.ref(run) for run in found]) for name, found in runs.items()}
             manifest = replace(
                 old,
                 epoch=captured.epoch,
@@ -76,9 +101,19 @@ class Flusher:
                 self._truth.write(writes, [*gone, *deletes])
             with faults.step("flush.durable"):
                 self._truth.flush()
-            self.manifest = manifest
             writing.done()
-            return writing.moved
+            self.manifest, self._runs, self._waiting = manifest, runs, {}
+            return merged
+
+    def _with_fresh(self, runs: list[Batch], fresh: Fresh, writing: _Writing) -> list[Batch]:
+        """The runs of one piece of state with what is new, some of them put together where that is due."""
+        new = gather(fresh.layout, fresh.parts, self._allocate)
+        if new is None:
+            return runs
+        at = first_to_merge([len(run) for run in runs], len(new))
+        if at < len(runs):
+            new = merge_in_slices(fresh.layout, [*runs[at:], new], self._allocate)
+        return [*runs[:at], writing.stored(new)] if len(new) else runs[:at]
 
     def forget_parents(self) -> None:
         """Write a manifest that needs no other flow's files, before those may go."""
@@ -89,6 +124,22 @@ class Flusher:
             self.manifest = manifest
 
 
+def _is_large(runs: Sequence[Batch]) -> bool:
+    return any(isinstance(run, StoredBatch) for run in runs)
+
+
+def _joined(waiting: Mapping[str, Fresh], captured: Mapping[str, Fresh]) -> dict[str, Fresh]:
+    """What was captured, after what an earlier flush could not write."""
+    joined = {}
+    for name, fresh in captured.items():
+        before = waiting.get(name)
+        if before is None or fresh.is_new:
+            joined[name] = fresh
+        else:
+            joined[name] = Fresh(fresh.layout, before.is_new, [*before.parts, *fresh.parts])
+    return joined
+
+
 class _Writing:
     """The batches of one flush on their way to storage."""
 
@@ -96,8 +147,14 @@ class _Writing:
         self._files = files
         self.next_chunk = next_chunk
         self.chunks: dict[bytes, bytes] = {}
-        self.moved: list[tuple[Batch, Batch]] = []
         self._chunk_refs: dict[int, tuple[Batch, ChunkRef]] = {}
+
+    def stored(self, batch: Batch) -> Batch:
+        """The batch as storage has it: mapped where it is a file now, itself where it is a chunk."""
+        ref = self.ref(batch)
+        if isinstance(ref, FileRef) and not isinstance(batch, StoredBatch):
+            return self._files.batch(ref, [c.type for c in batch.columns])
+        return batch
 
     def ref(self, batch: Batch) -> Ref:
         """Where storage has the batch; it is written if it has it nowhere yet."""
@@ -113,9 +170,8 @@ class _Writing:
                 self.next_chunk += 1
                 return ref
         with faults.step("flush.file"):
-            file = self._files.write(batch.hashes, batch.columns, batch.measures)
-        batch.ref = file  # it is there, whether the manifest comes to name it or not
-        self.moved.append((batch, self._files.batch(file, [c.type for c in batch.columns])))
+            batch.ref = self._files.write(batch.hashes, batch.columns, batch.measures)
+        file: FileRef = batch.ref  # it is there, whether the manifest comes to name it or not
         return file
 
     def done(self) -> None:

@@ -26,7 +26,7 @@ from penstock.base.limits import (
 from penstock.commit import keys
 from penstock.commit.collect import Collector
 from penstock.commit.files import PARENT
-from penstock.commit.flusher import Captured, Flusher
+from penstock.commit.flusher import Captured, Flusher, Runs
 from penstock.commit.history import History, now_us, read_log
 from penstock.commit.journal import Entry, Journal
 from penstock.commit.manifest import FORMAT, Manifest
@@ -40,6 +40,7 @@ from penstock.engine.opening import Settings
 from penstock.run.inline import Epoch
 from penstock.state.batch import Batch
 from penstock.state.batch_file import FileRef
+from penstock.state.output import in_memory
 from penstock.zset.zset import ZSet
 
 
@@ -59,7 +60,7 @@ class Durable:
         self._debt_epochs = 0
         self._background: threading.Thread | None = None
         self._background_failure: PenstockError | None = None
-        self._moved: list[tuple[Batch, Batch]] = []  # batches that are files now
+        self._merged: Runs = {}  # runs that were put together: memory goes on with them
         opening.probe(settings)
         with faults.step("open.fence"):
             self.truth = Truth(settings.location, sync=settings.sync)
@@ -79,12 +80,14 @@ class Durable:
             self.files = opening.open_files(self.settings, manifest.parents)
             self._catalog_version, catalog = opening.read_catalog(self.truth)
             opening.check_files(manifest, self.files)
-            opening.load(self.core, catalog, manifest, opening.read_chunks(self.truth), self.files)
+            chunks = opening.read_chunks(self.truth)
+            runs = opening.load(self.core, catalog, manifest, chunks, self.files, kept=True)
             self._time_us = manifest.time_us
-        self._use_scratch()
         self.once = Once.load(self.truth)
         self.collector = Collector(self.truth, self.files, manifest)
-        self.flusher = Flusher(self.truth, self.files, manifest)
+        scratch = opening.scratch_of(self.settings)
+        allocate = in_memory if scratch is None else scratch.allocate
+        self.flusher = Flusher(self.truth, self.files, manifest, runs, allocate)
         with faults.step("open.replay"):
             for record in read_log(self.truth, manifest.epoch + 1):
                 self._replay(record)
@@ -147,7 +150,7 @@ class Durable:
             self.journal.fail(error)
             raise
         self._owe(cost_s, changes)
-        self._swap()
+        self._go_on()
         if self.settings.memory_limit is not None:
             self._keep_within(self.settings.memory_limit)
         if self._debt_is_due() and self._background is None:
@@ -168,16 +171,11 @@ class Durable:
 
     def _keep_within(self, limit: int) -> None:
         """State that is not on disk yet is written down before it takes too much of the memory."""
-        unwritten = slots.unwritten_bytes(self.core)
+        unwritten = slots.fresh_bytes(self.core)
         if unwritten > limit * UNWRITTEN_SHARE_WAIT:
             self.flush_state()
         elif unwritten > limit * UNWRITTEN_SHARE_MAX and self._background is None:
             self._flush_in_background()
-
-    def _use_scratch(self) -> None:
-        scratch = opening.scratch_of(self.settings)
-        if scratch is not None:
-            slots.use_scratch(self.core, scratch.allocate)
 
     def _write_delta(self, delta: ZSet | Batch) -> FileRef:
         """A large delta as a file. A table's batch is a file of the table's state at the same time."""
@@ -215,6 +213,7 @@ class Durable:
 
     def _capture(self) -> Captured:
         with faults.step("flush.capture"):
+            self._go_on()  # before more is taken: what has come since the last time belongs on top of it
             self._debt_s, self._debt_rows, self._debt_epochs = 0.0, 0, 0
             retain_s = max([self.settings.retain_s, *self._retentions()])
             return Captured(
@@ -244,7 +243,7 @@ class Durable:
         """Write the state that was captured, and forget what nothing needs any more."""
         self.journal.wait(captured.epoch)  # the log comes first: history has no holes
         trim = self.collector.trim(captured.epoch, captured.time_us, captured.retain_s)
-        self._moved += self.flusher.flush(captured, deletes=trim.deletes, history_from=trim.history_from)
+        self._merged = self.flusher.flush(captured, deletes=trim.deletes, history_from=trim.history_from)
         self.truth.settle()
         self.collector.collect(self.flusher.manifest, trim)
         self._leave_parents()
@@ -261,20 +260,21 @@ class Durable:
         """Write everything down now."""
         self._join_background()
         self._flush(self._capture())
-        self._swap()
+        self._go_on()
 
     def compact(self, done: Callable[[int, int], None] | None = None) -> int:
         """Merge every piece of state into one batch, write it, and delete what that frees; files deleted."""
         self._join_background()
         slots.compact(self.core, done)
         self._flush(self._capture())
-        self._swap()
+        self._go_on()
         return self.collector.collect(self.flusher.manifest, at_once=True)
 
-    def _swap(self) -> None:
-        if self._moved:
-            moved, self._moved = self._moved, []
-            slots.swap(self.core, moved)
+    def _go_on(self) -> None:
+        """Let the state in memory go on with the runs that storage has put together."""
+        if self._merged:
+            merged, self._merged = self._merged, {}
+            slots.rebase(self.core, merged)
 
     def _join_background(self) -> None:
         thread = self._background
@@ -289,8 +289,7 @@ class Durable:
             # The flow in memory is ahead of storage: it must not go on.
             self.journal.fail(error)
             raise
-        self._swap()
-        self._use_scratch()  # for the arrangements of new views
+        self._go_on()
         self.collector.collect(self.flusher.manifest)
 
     def _define(self, pending: Sequence[Entry]) -> None:
@@ -306,7 +305,7 @@ class Durable:
                 puts.update(entry.puts)
                 deletes += entry.deletes
             self.collector.keep(records)
-        self._moved += self.flusher.flush(self._capture(), puts, deletes, step="define")
+        self._merged = self.flusher.flush(self._capture(), puts, deletes, step="define")
         self.journal.advance(self.core.epoch)
 
     # -- the end ---------------------------------------------------------------------------

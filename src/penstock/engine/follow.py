@@ -67,7 +67,7 @@ class Follower:
             core = Core()
             try:
                 chunks = opening.read_chunks(self._truth)
-                opening.load(core, catalog, manifest, chunks, files)
+                opening.load(core, catalog, manifest, chunks, files, kept=False)
                 slots.map_files(core)  # now: later the writer may have deleted them
                 if version == manifest.catalog and opening.read_manifest(self._truth) == manifest:
                     self._install(core, files, manifest, version)

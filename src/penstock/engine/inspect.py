@@ -121,8 +121,7 @@ class _Inspecting:
         core = Core()
         try:
             restore_catalog(core, catalog)
-            names = {slot: a.name for slot, a in slots.arrangements(core)}
-            names |= {slot: c.name for slot, c in slots.bags(core)}
+            names = {slot: piece.name for slot, piece in slots.pieces(core)}
             counts = self._counted(core, manifest, log) if self._count_rows else {}
             relations = tuple(
                 RelationInfo(r.kind, r.name, counts.get(r.id), None if isinstance(r, View) else r.since)

@@ -141,21 +141,23 @@ def read_chunks(truth: Truth) -> dict[int, bytes]:
     return {keys.number_of(key): value for key, value in rows}
 
 
-def load(core: Core, catalog: Any, manifest: Manifest, chunks: Mapping[int, bytes], files: Files) -> None:
-    """Fill a new core. Files are named, not read: that takes the same time whatever their size."""
+def load(
+    core: Core, catalog: Any, manifest: Manifest, chunks: Mapping[int, bytes], files: Files, kept: bool
+) -> dict[str, list[Batch]]:
+    """Fill a new core; the batches of each piece of state. Files are named, not read: that takes the same
+    time whatever their size. `kept` says that the core will be written on."""
     restore_catalog(core, catalog)
     types = slots.types_of(core)
     unknown = [name for name in manifest.slots if name not in types]
     if unknown:
         raise CorruptState(f"the manifest has state that the catalog does not know: {', '.join(unknown)}")
-    slots.attach(
-        core,
-        {
-            name: [stored_batch(ref, types[name], chunks, files) for ref in refs]
-            for name, refs in manifest.slots.items()
-        },
-    )
+    runs = {
+        name: [stored_batch(ref, types[name], chunks, files) for ref in refs]
+        for name, refs in manifest.slots.items()
+    }
+    slots.attach(core, runs, kept)
     core.epoch = manifest.epoch
+    return runs
 
 
 def stored_batch(ref: Ref, types: Sequence[SqlType], chunks: Mapping[int, bytes], files: Files) -> Batch:

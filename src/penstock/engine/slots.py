@@ -5,25 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from penstock.base.errors import CorruptState
+from penstock.commit.flusher import Fresh
 from penstock.engine.catalog import MaterializedView, Table
 from penstock.engine.core import Core
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch
 from penstock.state.batch_file import StoredBatch
 from penstock.state.contents import Contents
-from penstock.state.output import Allocate
 from penstock.zset.types import SqlType
 
+Piece = Arrangement | Contents
 
-def arrangements(core: Core) -> Iterator[tuple[str, Arrangement]]:
-    """Every arrangement of the circuit, a table's rows by key among them."""
+
+def pieces(core: Core) -> Iterator[tuple[str, Piece]]:
+    """Every arrangement of the circuit (a table's rows by key among them), the rows of tables without a
+    key, and those of materialized views."""
     for node in core.circuit.nodes.values():
         for i, arrangement in enumerate(node.owned):
             yield f"n{node.id}.{i}", arrangement
-
-
-def bags(core: Core) -> Iterator[tuple[str, Contents]]:
-    """The rows of tables without a key, and of materialized views."""
     for relation in core.catalog:
         if isinstance(relation, MaterializedView):
             yield f"r{relation.id}", relation.contents
@@ -31,50 +30,49 @@ def bags(core: Core) -> Iterator[tuple[str, Contents]]:
             yield f"r{relation.id}", relation.bag
 
 
-def capture(core: Core) -> dict[str, list[Batch]]:
-    """The batches of each piece of state, now. They never change, so the lists are the state."""
-    slots = {name: list(arrangement.batches) for name, arrangement in arrangements(core)}
-    for name, contents in bags(core):
-        slots[name] = list(contents.arranged().batches)
-    return slots
+def capture(core: Core) -> dict[str, Fresh]:
+    """What storage does not have of each piece of state."""
+    return {
+        name: Fresh(piece.layout, is_new=not piece.is_kept, parts=piece.take_fresh())
+        for name, piece in pieces(core)
+    }
 
 
 def types_of(core: Core) -> dict[str, Sequence[SqlType]]:
     """The column types of each piece of state."""
-    types: dict[str, Sequence[SqlType]] = {n: a.layout.types for n, a in arrangements(core)}
-    types.update((n, c.arranged().layout.types) for n, c in bags(core))
-    return types
+    return {name: piece.layout.types for name, piece in pieces(core)}
 
 
-def attach(core: Core, slots: Mapping[str, Sequence[Batch]]) -> None:
-    """Give a core that has just been restored its state."""
+def attach(core: Core, slots: Mapping[str, Sequence[Batch]], kept: bool) -> None:
+    """Give a core that has just been restored its state; `kept` says whether it will be written on."""
     missing = dict(slots)
-    for name, arrangement in arrangements(core):
-        arrangement.attach(missing.pop(name, ()))
-    for name, contents in bags(core):
-        contents.arranged().attach(missing.pop(name, ()))
+    for name, piece in pieces(core):
+        piece.attach(missing.pop(name, ()), kept)
     if missing:
         raise CorruptState(f"the manifest has state that the catalog does not know: {', '.join(missing)}")
 
 
-def swap(core: Core, moved: Sequence[tuple[Batch, Batch]]) -> None:
-    """Put batches that are files now in the place of the same batches in memory."""
-    by_identity = {id(old): new for old, new in moved}
-    for _, arrangement in arrangements(core):
-        arrangement.swap(by_identity)
-    for _, contents in bags(core):
-        contents.swap(by_identity)
+def rebase(core: Core, runs: Mapping[str, Sequence[Batch]]) -> None:
+    """Go on with the batches that storage has made of what it was given."""
+    for name, piece in pieces(core):
+        if name in runs:
+            piece.rebase(runs[name])
 
 
 def compact(core: Core, progress: Callable[[int, int], None] | None = None) -> None:
     """Merge each piece of state into one batch, by its law."""
-    pieces = [a for _, a in arrangements(core)] + [c.arranged() for _, c in bags(core)]
-    for number, arrangement in enumerate(pieces):
+    found = [piece for _, piece in pieces(core)]
+    for number, piece in enumerate(found):
         if progress is not None:
-            progress(number, len(pieces))
-        arrangement.compact()
+            progress(number, len(found))
+        piece.compact()
     if progress is not None:
-        progress(len(pieces), len(pieces))
+        progress(len(found), len(found))
+
+
+def fresh_bytes(core: Core) -> int:
+    """What the state takes in memory that is not on its way to storage yet."""
+    return sum([piece.fresh_bytes() for _, piece in pieces(core)])
 
 
 def map_files(core: Core) -> None:
@@ -85,17 +83,3 @@ def map_files(core: Core) -> None:
         for batch in arrangement.batches if arrangement is not None else ():
             if isinstance(batch, StoredBatch):
                 batch.file()
-
-
-def use_scratch(core: Core, allocate: Allocate) -> None:
-    """Let large merges put their rows into scratch files."""
-    for _, arrangement in arrangements(core):
-        arrangement.allocate = allocate
-    for _, contents in bags(core):
-        contents.use_scratch(allocate)
-
-
-def unwritten_bytes(core: Core) -> int:
-    """What the state takes in memory: all that is not in files yet."""
-    parts = [a.unwritten_bytes() for _, a in arrangements(core)]
-    return sum(parts) + sum([c.unwritten_bytes() for _, c in bags(core)])

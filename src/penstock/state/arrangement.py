@@ -8,7 +8,7 @@ logarithmic and no tick pays for a whole merge.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from penstock.state.batch import Batch, Layout, merge
 from penstock.state.insert import insert_rows
 from penstock.state.measures import Measure
 from penstock.state.merging import Merging
-from penstock.state.output import Allocate, in_memory
 from penstock.zset.column import Column, equal_rows, same_value
 
 _FIRST = np.zeros(1, np.int64)
@@ -36,7 +35,7 @@ _FIRST = np.zeros(1, np.int64)
 class Arrangement:
     """Batches of one layout, and the merges that are under way."""
 
-    __slots__ = ("_credit", "_merging", "allocate", "batches", "layout", "name")
+    __slots__ = ("_credit", "_fresh", "_merging", "batches", "layout", "merges_large", "name")
 
     def __init__(self, name: str, layout: Layout, batches: Sequence[Batch] = ()) -> None:
         self.name = name
@@ -44,17 +43,14 @@ class Arrangement:
         self.batches: list[Batch] = list(batches)
         self._merging: list[Merging] = []
         self._credit = 0
-        self.allocate: Allocate = in_memory  # where large merges put their rows
+        self.merges_large = True  # not where storage does it
+        self._fresh: list[Batch] | None = None  # what storage does not have yet; None: no storage keeps it
 
     def rows(self) -> int:
         return sum(len(b) for b in self.batches)
 
     def nbytes(self) -> int:
         return sum(b.nbytes() for b in self.batches) + sum(x.nbytes() for x in self._merging)
-
-    def unwritten_bytes(self) -> int:
-        """Bytes of the batches that storage does not have."""
-        return sum([b.nbytes() for b in self.batches if b.ref is None])
 
     def partition(self, first: int, last: int) -> Arrangement:
         """The same state, cut to a range of hashes: views of the same memory."""
@@ -107,6 +103,11 @@ class Arrangement:
         """Add a batch, and pay for some merging. If that fails (a file is corrupt) the batch has been added."""
         if not len(batch):
             return
+        if self._fresh is not None:
+            self._fresh.append(batch)
+        self._add(batch)
+
+    def _add(self, batch: Batch) -> None:
         batches = self.batches
         before = len(batches[-1]) if batches else 0
         batches.append(batch)
@@ -172,6 +173,8 @@ class Arrangement:
         return True
 
     def _start_large(self) -> bool:
+        if not self.merges_large:
+            return False
         batches = self.batches
         for i in range(len(batches) - 1, 0, -1):
             older, newer = batches[i - 1], batches[i]
@@ -179,7 +182,7 @@ class Arrangement:
                 continue
             if not (self._is_merging(older) or self._is_merging(newer)):
                 with faults.step("merge.start"):
-                    self._merging.append(Merging(self.layout, older, newer, self.allocate))
+                    self._merging.append(Merging(self.layout, older, newer))
                 return True
         return False
 
@@ -190,24 +193,43 @@ class Arrangement:
             at = next(i for i, b in enumerate(self.batches) if b is merging.older)
             self.batches[at : at + 2] = [result] if len(result) else []
 
-    def attach(self, batches: Sequence[Batch]) -> None:
-        """Begin with these batches: what storage had."""
-        self.batches = list(batches)
-        self._merging.clear()
+    # -- what storage keeps ----------------------------------------------------------------
 
-    def swap(self, by_identity: Mapping[int, Batch]) -> None:
-        """Exchange batches for equal ones, by the identity of the old: for those that became files."""
-        batches = self.batches
-        for i, batch in enumerate(batches):
-            new = by_identity.get(id(batch))
-            if new is not None and not self._is_merging(batch):
-                batches[i] = new
+    def attach(self, runs: Sequence[Batch], kept: bool) -> None:
+        """Begin with what storage has; if it keeps the arrangement, it will ask for what is new."""
+        self.batches = list(runs)
+        self._merging.clear()
+        self._fresh = [] if kept else None
+        self.merges_large = not kept
+
+    @property
+    def is_kept(self) -> bool:
+        return self._fresh is not None
+
+    def take_fresh(self) -> list[Batch]:
+        """What has been appended since this was last asked; everything, the first time."""
+        fresh = list(self.batches) if self._fresh is None else self._fresh
+        self._fresh = []
+        self.merges_large = False
+        self._merging.clear()
+        return fresh
+
+    def rebase(self, runs: Sequence[Batch]) -> None:
+        """Storage has put together all that it was given as these batches: go on with them."""
+        self.batches = list(runs)
+        for batch in self._fresh or ():
+            self._add(batch)
+
+    def fresh_bytes(self) -> int:
+        """Bytes of what storage has not asked for yet."""
+        return sum([b.nbytes() for b in self._fresh or ()])
 
     def compact(self) -> None:
         """Merge everything into one batch: for bulk loads and tests."""
         whole = self.contents()
         self._merging.clear()
         self.batches = [whole] if whole is not None and len(whole) else []
+        self._fresh = None  # storage must take it all anew
 
 
 def probe_batch(

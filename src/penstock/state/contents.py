@@ -7,7 +7,7 @@ row by its values, which only a removal does: reading everything takes no order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from penstock.base.limits import LOG_DELTAS_MAX, LOG_ROWS_MAX
 from penstock.kernels.hashing import hash_columns
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch, Layout, build
-from penstock.state.output import Allocate
 from penstock.zset import weights as w
 from penstock.zset.types import SqlType
 from penstock.zset.zset import ZSet, empty_zset, union
@@ -32,12 +31,15 @@ class Contents:
         self._loads: list[ZSet] = []  # in no order, no weight negative
         self._log: list[ZSet] = []
         self._log_rows = 0
+        self._fresh: list[ZSet] | None = None  # what storage does not have yet; None: no storage keeps it
 
     @property
     def name(self) -> str:
         return self._arrangement.name
 
     def append(self, delta: ZSet) -> None:
+        if self._fresh is not None:
+            self._fresh.append(delta)
         rows = delta.weights.size
         if rows >= LOG_ROWS_MAX and not w.any_negative(delta.weights):
             self._loads.append(ZSet(delta.columns, w.compacted(delta.weights)))
@@ -102,17 +104,52 @@ class Contents:
             np.add.at(total, mine, batch.weights[theirs])
         return total
 
-    def swap(self, by_identity: Mapping[int, Batch]) -> None:
-        """Exchange batches for equal ones: see `Arrangement.swap`."""
-        self._arrangement.swap(by_identity)
+    # -- what storage keeps: see Arrangement -----------------------------------------------
 
-    def use_scratch(self, allocate: Allocate) -> None:
-        """Let large merges put their rows into scratch files."""
-        self._arrangement.allocate = allocate
+    @property
+    def layout(self) -> Layout:
+        return self._arrangement.layout
 
-    def unwritten_bytes(self) -> int:
-        """Bytes of the rows that storage does not have."""
-        return self._arrangement.unwritten_bytes() + self._unsorted_bytes()
+    @property
+    def is_kept(self) -> bool:
+        return self._fresh is not None
+
+    def attach(self, runs: Sequence[Batch], kept: bool) -> None:
+        """Begin with what storage has."""
+        self._arrangement.attach(runs, False)
+        self._arrangement.merges_large = not kept
+        self._fresh = [] if kept else None
+
+    def take_fresh(self) -> list[ZSet | Batch]:
+        """What has been appended since this was last asked; everything, the first time."""
+        fresh: list[ZSet | Batch] = []
+        if self._fresh is None:
+            fresh += [*self._arrangement.batches, *self._loads, *self._log]
+        else:
+            fresh += self._fresh
+        self._fresh = []
+        self._arrangement.merges_large = False
+        return fresh
+
+    def rebase(self, runs: Sequence[Batch]) -> None:
+        """Go on with what storage has put together."""
+        since, self._fresh = self._fresh or [], None
+        self._arrangement.attach(runs, False)
+        self._arrangement.merges_large = False
+        self._loads = []
+        self._take_log()
+        for delta in since:
+            self.append(delta)
+        self._fresh = since
+
+    def fresh_bytes(self) -> int:
+        """Bytes of what storage has not asked for yet."""
+        return sum([d.nbytes() for d in self._fresh or ()])
+
+    def compact(self) -> None:
+        """Merge everything into one batch."""
+        self.arranged().compact()
+        self._fresh = None
 
     def row_count(self) -> int:
         """Rows stored (those that a later delta takes away counted too)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.state.batch import Batch, Layout, merge
-from penstock.state.output import Allocate, Output, in_memory
+from penstock.state.output import Output
 
 
 class Merging:
@@ -13,13 +13,13 @@ class Merging:
 
     __slots__ = ("_at_newer", "_at_older", "_layout", "_output", "newer", "older")
 
-    def __init__(self, layout: Layout, older: Batch, newer: Batch, allocate: Allocate = in_memory) -> None:
+    def __init__(self, layout: Layout, older: Batch, newer: Batch) -> None:
         self._layout = layout
         self.older = older
         self.newer = newer
         self._at_older = 0
         self._at_newer = 0
-        self._output = Output(layout, (older, newer), allocate)
+        self._output = Output(layout, (older, newer))
 
     def done(self) -> bool:
         return self._at_older == len(self.older) and self._at_newer == len(self.newer)
