@@ -47,6 +47,9 @@ JOIN_PAIRS_MAX = 4_000_000
 LOG_DELTAS_MAX = 1_024
 LOG_ROWS_MAX = 16_384
 
+# Relations that one statement may read as of an epoch or a time: each is worked out whole.
+AS_OF_MAX = 50
+
 # A value in an error message is cut after this many characters.
 ERROR_VALUE_LENGTH_MAX = 60
 

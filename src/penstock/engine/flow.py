@@ -48,6 +48,7 @@ from penstock.engine.explain import explain
 from penstock.engine.follow import Follower
 from penstock.engine.ingest import to_zset
 from penstock.engine.opening import Settings
+from penstock.engine.past_relations import past_relations
 from penstock.engine.read import arrow_table
 from penstock.engine.transaction import Transaction
 from penstock.engine.watch import Change, Watch
@@ -217,6 +218,12 @@ class Flow:
                 hint="Write the value itself.",
                 position=s.parameters[0].offset,
             )
+        if not s.as_of:
+            return self._run_now(s)
+        with past_relations(self._core, s.as_of, self._past):
+            return self._run_now(s)
+
+    def _run_now(self, s: st.Statement) -> pa.Table:
         core = self._core
         if isinstance(s, (st.Insert, st.Update, st.Delete, st.Truncate)):
             return self._change(lambda t: run.change(t, s))

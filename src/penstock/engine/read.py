@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -43,7 +43,7 @@ class Reader:
     def add_rows_relation(self, name: str, schema: Schema) -> None:
         """A table or materialized view: a view over an Arrow table that is exchanged as it changes."""
         self._register(
-            name, pa.table([pa.nulls(0, t.arrow) for t in schema.types], names=_plain_names(schema))
+            name, pa.table([pa.nulls(0, t.arrow) for t in schema.types], names=plain_names(schema))
         )
         columns = ", ".join(
             f"{_cast(t, f'c{i}')} AS {quote(n)}"
@@ -54,6 +54,17 @@ class Reader:
     def add_view(self, name: str, sql: str, columns: tuple[str, ...] | None) -> None:
         names = f" ({', '.join(quote(c) for c in columns)})" if columns else ""
         self._run(f"CREATE VIEW {quote(name)}{names} AS {sql}")
+
+    def add_past(self, name: str, rows: pa.Table, columns: Sequence[tuple[str, str]]) -> None:
+        """Rows that stay as they are until they are dropped: columns c0, c1, ... become these, of these types."""
+        self._register(name, rows)
+        items = ", ".join(f"CAST(c{i} AS {t}) AS {quote(n)}" for i, (n, t) in enumerate(columns))
+        try:
+            self._run(f"CREATE VIEW {quote(name)} AS SELECT {items} FROM {quote(_data_name(name))}")
+        except PenstockError:
+            del self._shown[fold(name)]
+            self._duck.unregister(_data_name(name))
+            raise
 
     def drop(self, name: str) -> None:
         self._run(f"DROP VIEW {quote(name)}")
@@ -133,7 +144,7 @@ class Reader:
             return
         else:
             rows, version = relation.rows(), relation.version
-        table = arrow_table(rows, Schema(_plain_names(relation.schema), relation.schema.types), plain=False)
+        table = arrow_table(rows, Schema(plain_names(relation.schema), relation.schema.types), plain=False)
         self._register(name, table)
         self._shown[fold(name)] = version
 
@@ -152,7 +163,8 @@ def _data_name(name: str) -> str:
     return f"penstock rows of {fold(name)}"
 
 
-def _plain_names(schema: Schema) -> tuple[str, ...]:
+def plain_names(schema: Schema) -> tuple[str, ...]:
+    """The names of the columns in what DuckDB reads from: those of the relation may repeat."""
     return tuple(f"c{i}" for i in range(len(schema)))
 
 

@@ -130,8 +130,12 @@ class Binder:
         if not len(schema):
             raise BindError(f'"{name}" has no columns')
         pairs = zip(schema.names, schema.types, strict=True)
-        columns = ", ".join(f"{quoted(n)} {(INTEGER if t.id == 'NULL' else t).duck}" for n, t in pairs)
-        self._run(f"CREATE TABLE {quoted(name)} ({columns})")
+        self.add_columns(name, [(n, (INTEGER if t.id == "NULL" else t).duck) for n, t in pairs])
+
+    def add_columns(self, name: str, columns: Sequence[tuple[str, str]]) -> None:
+        """An empty table with columns of these names and types."""
+        items = ", ".join(f"{quoted(n)} {type}" for n, type in columns)
+        self._run(f"CREATE TABLE {quoted(name)} ({items})")
 
     def create_view(self, sql: str) -> str | None:
         """Runs CREATE VIEW; the view's name, or None if IF NOT EXISTS found one."""

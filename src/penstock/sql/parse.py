@@ -8,8 +8,10 @@ keywords, brackets and commas, and no operators, no types and no functions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from penstock.base.errors import SqlSyntaxError
+from penstock.sql.as_of import check_place, has_as_of, take_out
 from penstock.sql.cursor import Cursor
 from penstock.sql.parameters import read_parameters
 from penstock.sql.parse_ddl import parse_create, parse_drop
@@ -49,6 +51,15 @@ def _split(sql: str) -> Iterator[Cursor]:
 
 
 def _parse_one(c: Cursor) -> Statement:
+    if not has_as_of(c.tokens):
+        return _parse_plain(c)
+    c, as_of = take_out(c)
+    statement = replace(_parse_plain(c), as_of=as_of)
+    check_place(statement)
+    return statement
+
+
+def _parse_plain(c: Cursor) -> Statement:
     start = c.tokens[0].offset
     text = Slice(c.whole[start : c.tokens[-1].end], start)
     for words, function in STATEMENTS:

@@ -47,11 +47,27 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class AsOf:
+    """`orders AS OF EPOCH 5`: in the statement's text the name `stands_for` has taken its place.
+
+    `unit` is "epoch" or "timestamp"; `value` the number, the text of the time, or an expression.
+    """
+
+    stands_for: str
+    relation: str
+    unit: str
+    value: int | str | Slice
+    offset: int
+
+
+@dataclass(frozen=True)
 class Statement:
-    """What all statements have: their text, without the semicolon, and their placeholders in order."""
+    """What all statements have: their text, without the semicolon, their placeholders in order, and the
+    relations that they read as of an epoch or a time."""
 
     text: Slice
     parameters: tuple[Parameter, ...]
+    as_of: tuple[AsOf, ...] = field(default=(), kw_only=True)
 
     @property
     def parameter_count(self) -> int:
