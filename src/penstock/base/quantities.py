@@ -43,9 +43,22 @@ def seconds(value: object, name: str) -> float:
 
 
 def _not_negative(value: float, name: str) -> float:
-    if value < 0 or value != value:
-        raise InvalidOption(f"{name} must not be negative")
+    if not 0 <= value < float("inf"):
+        raise InvalidOption(f"{name} is {value!r}: it must not be negative, and must end")
     return value
+
+
+def length_of_time(value_s: float) -> str:
+    """Seconds for people.
+
+    >>> length_of_time(3600), length_of_time(5400), length_of_time(90), length_of_time(0.5)
+    ('1 hour', '90 minutes', '90 seconds', '0.5 seconds')
+    """
+    for unit, scale in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        count = value_s / scale
+        if value_s and count == int(count):
+            return f"{int(count)} {unit}{'' if count == 1 else 's'}"
+    return f"{value_s:g} seconds"
 
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 
-from penstock.base.errors import HistoryGone
+from penstock.base.errors import CorruptState, HistoryGone, InvalidOption
 from penstock.commit import keys
 from penstock.commit.files import Files
 from penstock.commit.manifest import Manifest
@@ -19,15 +20,19 @@ from penstock.zset.types import SqlType
 from penstock.zset.zset import ZSet
 
 
+def now_us() -> int:
+    return time.time_ns() // 1000
+
+
 class History:
     """Reads the log of epochs."""
 
     def __init__(
         self,
         truth: Truth,
-        files: Files,
+        files: Callable[[], Files],
         manifest: Callable[[], Manifest],
-        clock_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+        clock_us: Callable[[], int] = now_us,
     ) -> None:
         self._clock_us = clock_us
         self._truth = truth
@@ -67,18 +72,38 @@ class History:
         self, relation: int, types: Sequence[SqlType], first: int, last: int
     ) -> Iterator[tuple[int, int, ZSet]]:
         """The epochs from `first` to `last` that changed the relation: number, time, delta."""
+        expected = first
         for record in read_log(self._truth, first):
             if record.epoch > last:
                 return
+            # The writer may forget epochs while somebody reads: half of a history would be wrong.
+            if record.epoch != expected:
+                break
+            expected += 1
             part = record.part(relation)
             if part is not None:
-                yield record.epoch, record.time_us, read_part(self._files, part, types)
+                yield record.epoch, record.time_us, read_part(self._files(), part, types)
+        if expected <= last:
+            self.check(expected - 1)
+            raise CorruptState(f"epoch {expected} is not in the log of epochs")
+
+    def _time_of(self, epoch: int, manifest: Manifest) -> int:
+        if epoch == manifest.history_from:
+            return manifest.history_from_us
+        record = next(read_log(self._truth, epoch), None)
+        return manifest.time_us if record is None else record.time_us
 
     def epoch_at(self, time_us: int, newest: int) -> int:
         """The last epoch that was committed at this time or before it."""
         manifest = self._manifest()
         if time_us < manifest.history_from_us:
-            self.check(manifest.history_from - 1)
+            raise HistoryGone(
+                f"{_shown(time_us)} is beyond what is retained: the oldest epoch to be had is "
+                f"{manifest.history_from}, of {_shown(manifest.history_from_us)}",
+                hint="Keep more with retain_history= or RETAIN HISTORY FOR.",
+            )
+        if time_us > self._clock_us() and time_us > self._time_of(newest, manifest):
+            raise InvalidOption(f"{_shown(time_us)} is in the future: what will be then is not known")
         low, high = manifest.history_from, newest  # the answer is one of low .. high
         while low < high:
             middle = (low + high + 1) // 2
@@ -88,6 +113,11 @@ class History:
             else:
                 low = middle
         return low
+
+
+def _shown(time_us: int) -> str:
+    time = datetime.fromtimestamp(time_us // 1_000_000, UTC).replace(microsecond=time_us % 1_000_000)
+    return str(time)
 
 
 def read_log(truth: Truth, first: int) -> Iterator[EpochRecord]:

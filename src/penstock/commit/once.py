@@ -67,10 +67,13 @@ class Once:
         """Whether a delta is, byte for byte, the one before it; if not, its digest is added to the note."""
         digest = xxhash.xxh3_128_hexdigest(pack(None, rows.columns, (rows.weights,)))
         if self._digests.get(table) == digest:
-            self.repetitions[table] = self.repetitions.get(table, 0) + 1
             return True
         note.setdefault("digests", {})[table] = digest
         return False
+
+    def count(self, table: int) -> None:
+        """A delta of this table was dropped."""
+        self.repetitions[table] = self.repetitions.get(table, 0) + 1
 
     def writes(self, note: dict[str, Any], epoch: int) -> tuple[dict[bytes, bytes], list[bytes]]:
         """Take note of what comes with an epoch: the puts and deletes to be written with it."""
@@ -91,3 +94,10 @@ class Once:
                 del self._keys[oldest]
                 deletes.append(keys.ONCE + oldest.encode())
         return puts, deletes
+
+
+def read_offset(truth: Truth, table: int) -> Offset | None:
+    """What storage says of how far a table's source has been read."""
+    found = truth.get(keys.serial(keys.OFFSET, table))
+    offset: Offset | None = None if found is None else json.loads(found)
+    return offset

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.base.errors import InvalidDelta
 from penstock.commit.once import Offset, Once
 from penstock.engine.catalog import Table
+from penstock.sql.tokens import fold
 
 
 class Applied:
@@ -15,10 +16,19 @@ class Applied:
 
     def __init__(self, once: Once, offset: Offset | Mapping[str, Offset] | None, key: str | None) -> None:
         self._once = once
-        self._offset = offset
+        self._offset = {fold(n): o for n, o in offset.items()} if isinstance(offset, Mapping) else offset
         self._key = key
         self._offsets: dict[int, Offset] = {}
         self.epoch = None if key is None else once.epoch_of_key(key)
+
+    def check(self, tables: Iterable[str]) -> None:
+        """Raise if an offset is given for what has no delta: it would be lost."""
+        if isinstance(self._offset, Mapping):
+            idle = self._offset.keys() - {fold(name) for name in tables}
+            for name in sorted(idle):
+                raise InvalidDelta(
+                    f'"{name}" has an offset but no delta', hint=f'Give it an empty one: {{"{name}": []}}.'
+                )
 
     def has(self, table: Table) -> bool:
         """Whether the table's source was read up to this tick's offset; if not, it will be."""
@@ -26,9 +36,12 @@ class Applied:
             return False
         offset: Any = self._offset
         if isinstance(offset, Mapping):
-            if table.name not in offset:
-                raise InvalidDelta(f'the offsets name no offset of "{table.name}"')
-            offset = offset[table.name]
+            if fold(table.name) not in offset:
+                raise InvalidDelta(
+                    f'"{table.name}" has a delta but no offset',
+                    hint="Give the offset of each, or one for all.",
+                )
+            offset = offset[fold(table.name)]
         if self._once.has_offset(table.id, offset):
             return True
         self._offsets[table.id] = offset

@@ -20,7 +20,7 @@ from penstock.zset.zset import ZSet, union
 class Past:
     """The history of a flow, seen from its current epoch."""
 
-    def __init__(self, core: Core, history: History, retain_s: float) -> None:
+    def __init__(self, core: Core, history: History, retain_s: float | None) -> None:
         self._core = core
         self._history = history
         self._retain_s = retain_s
@@ -49,7 +49,7 @@ class Past:
             )
         self._history.check(epoch, relation.name, self._retention(relation))
 
-    def _retention(self, relation: Table | MaterializedView) -> float:
+    def _retention(self, relation: Table | MaterializedView) -> float | None:
         return self._retain_s if relation.retain_s is None else relation.retain_s
 
     def check_range(self, relation: Table | MaterializedView, first: int, last: int) -> None:

@@ -257,9 +257,11 @@ class Core:
             raise
 
     def create_materialized(
-        self, name: str, sql: str, columns: tuple[str, ...] | None, options: dict[str, Any]
-    ) -> MaterializedView:
-        """Plan, build and fill a materialized view; nothing is added if any of it fails."""
+        self, name: str, sql: str, columns: tuple[str, ...] | None, options: dict[str, Any],
+        like: MaterializedView | None = None,
+    ) -> MaterializedView:  # fmt: skip
+        """Plan, build and fill a materialized view; nothing is added if any of it fails. `like` is the same
+        view, which was dropped in this epoch: it goes on, with its history."""
         volatile = self.binder.volatile_functions(sql)
         if volatile:
             raise NotMaintainable(
@@ -286,6 +288,8 @@ class Core:
         view = MaterializedView(name, sql, schema, depends, plan, root, contents, options)
         view.version = 1
         view.since = self.epoch
+        if like is not None:
+            view.id, view.since, view.retain_s = like.id, like.since, like.retain_s
         self.catalog.add(view)
         return view
 
@@ -394,11 +398,18 @@ def _view_schema(name: str, schema: Schema, columns: Sequence[str] | None) -> Sc
         if len(columns) > len(names):
             raise BindError(f'"{name}" names {len(columns)} columns but the query has {len(names)}')
         names = (*columns, *names[len(columns) :])
+    found = Schema(tuple(names), schema.types)
+    check_names(name, found)
+    return found
+
+
+def check_names(relation: str, schema: Schema) -> None:
+    """Raise if a column's name stands twice."""
     seen: set[str] = set()
-    for column in names:
+    for column in schema.names:
         if fold(column) in seen:
             raise BindError(
-                f'column "{column}" stands twice in "{name}"', hint="Give one of them another name with AS."
+                f'column "{column}" stands twice in "{relation}"',
+                hint="Give one of them another name with AS.",
             )
         seen.add(fold(column))
-    return Schema(tuple(names), schema.types)

@@ -27,7 +27,7 @@ from penstock.commit import keys
 from penstock.commit.collect import Collector
 from penstock.commit.files import PARENT
 from penstock.commit.flusher import Captured, Flusher
-from penstock.commit.history import History, read_log
+from penstock.commit.history import History, now_us, read_log
 from penstock.commit.journal import Entry, Journal
 from penstock.commit.manifest import FORMAT, Manifest
 from penstock.commit.once import Once
@@ -41,10 +41,6 @@ from penstock.run.inline import Epoch
 from penstock.state.batch import Batch
 from penstock.state.batch_file import FileRef
 from penstock.zset.zset import ZSet
-
-
-def now_us() -> int:
-    return time.time_ns() // 1000
 
 
 class Durable:
@@ -99,16 +95,18 @@ class Durable:
             self.settings.commit_interval_s,
             self.collector.keep,
         )
-        self.history = History(self.truth, self.files, lambda: self.flusher.manifest)
+        self.history = History(self.truth, lambda: self.files, lambda: self.flusher.manifest, self._clock_us)
         self.collector.sweep()
 
     def _create(self) -> None:
-        about = {"format": FORMAT, "created_us": self._clock_us()}
+        created_us = self._clock_us()
+        about = {"format": FORMAT, "created_us": created_us}
+        empty = Manifest(time_us=created_us, history_from_us=created_us)
         self.truth.write(
             {
                 keys.FORMAT: json.dumps(about).encode(),
                 keys.CATALOG: opening.catalog_bytes(self.core, 0),
-                keys.MANIFEST: Manifest().encode(),
+                keys.MANIFEST: empty.encode(),
             }
         )
         self.truth.flush()

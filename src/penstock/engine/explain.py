@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from penstock.base.quantities import length_of_time
 from penstock.circuit.circuit import Circuit, CircuitNode
 from penstock.circuit.operators.arrange import Arrange
 from penstock.engine.catalog import MaterializedView, Table
@@ -38,6 +39,8 @@ def explain(
             visit(below, depth + 1)
 
     visit(view.node, 1)
+    if view.retain_s is not None:
+        lines.append(f"  history: retained for {length_of_time(view.retain_s)}")
     state = view.contents
     lines.append(f"  contents: {state.row_count()} rows, {size(state.nbytes())}, law weight_sum v1")
     lines += [f"  {reason}: {REASONS[reason]}" for reason in REASONS if reason in reasons]

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -32,6 +32,7 @@ from penstock.base.limits import CACHE_BYTES_MAX
 from penstock.base.quantities import seconds, size_bytes
 from penstock.commit.checkpoint import Checkpoint
 from penstock.commit.copying import Progress
+from penstock.commit.history import now_us
 from penstock.commit.journal import Entry
 from penstock.commit.once import Offset, Once
 from penstock.engine import checkpoint as checkpoints
@@ -48,6 +49,7 @@ from penstock.engine.explain import explain
 from penstock.engine.follow import Follower
 from penstock.engine.ingest import to_zset
 from penstock.engine.opening import Settings
+from penstock.engine.options import read_options
 from penstock.engine.past_relations import past_relations
 from penstock.engine.read import arrow_table
 from penstock.engine.transaction import Transaction
@@ -131,7 +133,8 @@ class Flow:
     local copies of remote files. `read_only=True` follows a flow that another process writes.
 
     A flow may be used from several threads: its calls take turns. `share_arrangements=False` gives
-    every view its own state, which costs memory and is only of use for comparing.
+    every view its own state, which costs memory and is only of use for comparing. `clock_us` gives the
+    time of an epoch, in microseconds since 1970.
     """
 
     def __init__(
@@ -148,6 +151,7 @@ class Flow:
         cache_limit: int | str | None = None,
         storage_options: Mapping[str, object] | None = None,
         share_arrangements: bool = True,
+        clock_us: Callable[[], int] = now_us,
     ) -> None:
         self._lock = threading.RLock()
         self._transaction: Transaction | None = None
@@ -172,12 +176,12 @@ class Flow:
             CACHE_BYTES_MAX if cache_limit is None else size_bytes(cache_limit, "cache_limit"),
         )
         if read_only:
-            self._store = Follower(settings, self._lock, self._followed)
+            self._store = Follower(settings, self._lock, self._followed, clock_us)
             self._core = self._store.core
         else:
             self._core = Core(share_arrangements)
             try:
-                self._store = Durable(self._core, settings)
+                self._store = Durable(self._core, settings, clock_us)
             except BaseException:
                 self._core.close()
                 raise
@@ -250,9 +254,7 @@ class Flow:
                     text = self._explain_query(s.query.text)
             return pa.table({"explain": text.splitlines()})
         if self._transaction is not None:
-            raise TransactionError(
-                "tables and views cannot be created or dropped inside a transaction", hint="COMMIT first."
-            )
+            raise in_transaction_error()
         with self._defining():
             return self._define(s)
 
@@ -272,10 +274,12 @@ class Flow:
 
     def _define(self, s: st.Statement) -> pa.Table:
         core = self._core
+        if isinstance(s, (st.CreateTable, st.CreateTableAs, st.CreateMaterializedView)):
+            self._check_retention(s.options.get("retain_history"))
         if isinstance(s, st.CreateTable):
             return self._replacing(s, run.create_table(core, s))
         if isinstance(s, st.CreateTableAs):
-            return self._change(lambda t: run.create_table_as(core, s, t))
+            return self._change(lambda t: self._replacing(s, run.create_table_as(core, s, t)))
         if isinstance(s, st.CreateView):
             return run.create_view(core, s)
         if isinstance(s, st.CreateMaterializedView):
@@ -285,7 +289,16 @@ class Flow:
             return run.status(f"DROP {s.kind.upper()}")
         raise SqlSyntaxError(f"{type(s).__name__} is not a statement of a flow")
 
-    def _replacing(self, s: st.CreateTable | st.CreateMaterializedView, answer: pa.Table) -> pa.Table:
+    def _check_retention(self, retain_history: object) -> None:
+        if retain_history is not None and self._store is None:
+            raise InvalidOption(
+                "a flow in memory keeps no history, so there is none to retain",
+                hint='Open it on storage ("memory://name" will do), or leave RETAIN HISTORY out.',
+            )
+
+    def _replacing(
+        self, s: st.CreateTable | st.CreateTableAs | st.CreateMaterializedView, answer: pa.Table
+    ) -> pa.Table:
         """End the watches on what OR REPLACE took away: its columns may be others now."""
         if s.or_replace:
             self._close_watches([s.name])
@@ -419,11 +432,14 @@ class Flow:
     ) -> TickSummary:
         core = self._core
         applied = Applied(self._once, offset, key) if offset is not None or key is not None else None
-        if applied is not None and applied.epoch is not None:
-            return TickSummary(applied.epoch, 0, _ms_since(began), {}, {}, tuple(deltas))
+        if applied is not None:
+            applied.check(deltas)
+            if applied.epoch is not None:
+                return TickSummary(applied.epoch, 0, _ms_since(began), {}, {}, tuple(deltas))
         transaction = Transaction(core)
         note: dict[str, Any] = {}
         repeated: list[str] = []
+        dropped: list[Table] = []
         rows_in = 0
         for name, data in deltas.items():
             table = core.table(name)
@@ -431,20 +447,30 @@ class Flow:
                 repeated.append(table.name)
                 continue
             rows = to_zset(data, table.matching, self._defaults(table))
-            if table.dedup and self._once.repeats(table.id, rows, note):
-                repeated.append(table.name)
-                continue
-            rows_in += len(rows)
             if not len(rows):
                 continue
+            if table.dedup and self._once.repeats(table.id, self._given(table, data, rows), note):
+                repeated.append(table.name)
+                dropped.append(table)
+                continue
+            rows_in += len(rows)
             if mode == "upsert":
                 rows = upsert(table, rows, transaction.pending(table))
             transaction.apply(table, rows)
         if applied is not None:
             applied.note(note)
         changed = self._commit(transaction, note) if transaction.changes or note else {}
+        for table in dropped:
+            self._once.count(table.id)
         types = {n: core.catalog.get(n).schema.types for n in changed}  # type: ignore[union-attr]
         return TickSummary(core.epoch, rows_in, _ms_since(began), changed, types, tuple(repeated))
+
+    def _given(self, table: Table, data: Any, rows: ZSet) -> ZSet:
+        """A delta to be compared with the one before: without defaults such as now(), which always differ."""
+        if not table.has_volatile_defaults:
+            return rows
+        fixed = [None if isinstance(d, VolatileDefault) else d for d in table.defaults]
+        return to_zset(data, table.matching, fixed)
 
     def _defaults(self, table: Table) -> Sequence[Any]:
         if not table.has_volatile_defaults:
@@ -457,8 +483,19 @@ class Flow:
 
     # -- definitions from Python -----------------------------------------------------------
 
-    def register_source(self, name: str, schema: pa.Schema, key: str | Sequence[str] | None = None) -> None:
-        """A table from an Arrow schema: the same as CREATE TABLE."""
+    def register_source(
+        self,
+        name: str,
+        schema: pa.Schema,
+        key: str | Sequence[str] | None = None,
+        *,
+        dedup: str | None = None,
+        retain_history: float | str | timedelta | None = None,
+    ) -> None:
+        """A table from an Arrow schema: the same as CREATE TABLE. With dedup="content" a tick's delta that is
+        the same as the one before it changes nothing."""
+        given = {"dedup": dedup, "retain_history": retain_history}
+        options = read_options({k: v for k, v in given.items() if v is not None}, "table", name)
         if not isinstance(schema, pa.Schema):
             raise BindError(f"the schema of a source is a pyarrow.Schema, not {type(schema).__name__}")
         types: tuple[SqlType, ...] = tuple(sql_type_of(f.type) for f in schema)
@@ -468,15 +505,29 @@ class Flow:
                 raise UndefinedColumn(f'the key column "{column}" is not in the schema of "{name}"')
         with self._lock:
             self._check_open()
+            self._check_retention(retain_history)
+            if self._transaction is not None:
+                raise in_transaction_error()
             columns = Schema(tuple(schema.names), types)
             places = tuple(schema.names.index(k) for k in keys)
             required = tuple(i for i, f in enumerate(schema) if not f.nullable)
-            run.add_table(self._core, name, columns, places, required)
+            with self._defining():
+                run.add_table(self._core, name, columns, places, required, options)
 
-    def register_view(self, name: str, query: str, *, replace: bool = False) -> None:
+    def register_view(
+        self,
+        name: str,
+        query: str,
+        *,
+        replace: bool = False,
+        retain_history: float | str | timedelta | None = None,
+    ) -> None:
         """A materialized view: the same as CREATE [OR REPLACE] MATERIALIZED VIEW."""
         prefix = "CREATE OR REPLACE" if replace else "CREATE"
-        self.sql(f"{prefix} MATERIALIZED VIEW {quote(name)} AS {query}")
+        options = ""
+        if retain_history is not None:
+            options = f" WITH (retain_history = {seconds(retain_history, 'retain_history')!r})"
+        self.sql(f"{prefix} MATERIALIZED VIEW {quote(name)}{options} AS {query}")
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -540,7 +591,23 @@ class Flow:
             )
         if isinstance(self._store, Durable):
             self._store.wait(self._core.epoch)
-        return Past(self._core, self._store.history, self._store.settings.retain_s)
+            return Past(self._core, self._store.history, self._store.settings.retain_s)
+        return Past(self._core, self._store.history, None)  # what the writer retains is what there is
+
+    def offset(self, source: str) -> Offset | None:
+        """How far a source has been read: the offset of the last tick of this table that had one."""
+        with self._lock:
+            self._check_open()
+            table = self._core.table(source)
+            if isinstance(self._store, Follower):
+                return self._store.offset(table.id)
+            return self._once.offsets.get(table.id)
+
+    def repetitions(self, source: str) -> int:
+        """How many deltas of a table with dedup="content" were dropped since the flow was opened."""
+        with self._lock:
+            self._check_open()
+            return self._once.repetitions.get(self._core.table(source).id, 0)
 
     def watch(self, view: str) -> Watch:
         """The changes of a view (or table) from now on: iterate over it; close() ends it."""
@@ -714,6 +781,12 @@ def commit_mode(mode: str) -> str:
     if mode not in ("durable", "visible"):
         raise InvalidOption(f'unknown commit mode "{mode}"', hint='Use "durable" or "visible".')
     return mode
+
+
+def in_transaction_error() -> TransactionError:
+    return TransactionError(
+        "tables and views cannot be created or dropped inside a transaction", hint="COMMIT first."
+    )
 
 
 def read_only_error() -> ReadOnly:

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from penstock.base.errors import PenstockError, StorageNotFound
 from penstock.base.limits import READER_LOAD_ATTEMPTS_MAX, READER_POLL_MS
 from penstock.commit.files import Files
-from penstock.commit.history import History, read_log
+from penstock.commit.history import History, now_us, read_log
 from penstock.commit.manifest import Manifest
+from penstock.commit.once import Offset, read_offset
 from penstock.commit.record import EpochRecord
 from penstock.commit.truth import Truth
 from penstock.engine import opening, slots
@@ -28,7 +29,13 @@ OnEpoch = Callable[[int, dict[str, ZSet]], None]
 class Follower:
     """The storage of one flow, opened for reading."""
 
-    def __init__(self, settings: Settings, lock: threading.RLock, on_epoch: OnEpoch) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        lock: threading.RLock,
+        on_epoch: OnEpoch,
+        clock_us: Callable[[], int] = now_us,
+    ) -> None:
         self.settings = settings
         self._lock = lock
         self._on_epoch = on_epoch
@@ -49,9 +56,12 @@ class Follower:
         except BaseException:
             self._truth.close()
             raise
-        self.history = History(self._truth, self.files, lambda: opening.read_manifest(self._truth))
+        self.history = History(self._truth, lambda: self.files, self._manifest, clock_us)
         self._thread = threading.Thread(target=self._follow, name="penstock-follow", daemon=True)
         self._thread.start()
+
+    def _manifest(self) -> Manifest:
+        return opening.read_manifest(self._truth)
 
     def _load(self) -> None:
         """Read everything at one manifest. The writer goes on meanwhile: what does not fit is read again."""
@@ -128,6 +138,10 @@ class Follower:
             self._load()
             old.close()
             self._on_epoch(self.core.epoch, {})
+
+    def offset(self, table: int) -> Offset | None:
+        """How far the writer has read a table's source."""
+        return read_offset(self._truth, table)
 
     def check(self) -> None:
         """Raise what keeps the reader from following, if anything does."""

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from penstock.base.errors import (
     BindError,
-    NotMaintainable,
     PenstockError,
     TransactionError,
     UndefinedTable,
@@ -19,7 +18,8 @@ from penstock.base.errors import (
 )
 from penstock.engine import dml
 from penstock.engine.catalog import MaterializedView, Table, View
-from penstock.engine.core import Core
+from penstock.engine.core import Core, check_names
+from penstock.engine.options import NO_OPTIONS, RelationOptions, read_options
 from penstock.engine.transaction import Transaction
 from penstock.sql import statements as st
 from penstock.sql.bind import TableDescription
@@ -59,41 +59,67 @@ def positions_unknown() -> Iterator[None]:
 def create_table(core: Core, s: st.CreateTable) -> pa.Table:
     if _exists(core, s.name, s.if_not_exists):
         return status("CREATE TABLE")
-    if s.or_replace:
+    options = read_options(s.options, "table", s.name)
+    sql = f"CREATE TABLE {quote(s.name)} {s.body.text}"
+    if s.or_replace and core.catalog.find(s.name) is not None:
+        _try_table(sql)
         _drop_for_replacement(core, s.name, Table)
     core.catalog.check_free(s.name)
-    description = core.binder.create_table(f"CREATE TABLE {quote(s.name)} {s.body.text}")
+    description = core.binder.create_table(sql)
     assert description is not None
-    core.create_table(description)
+    _with_options(core.create_table(description), options)
     return status("CREATE TABLE")
+
+
+def _try_table(sql: str) -> None:
+    """Raise what is wrong with a CREATE TABLE before the table that it replaces is gone."""
+    trial = Core()
+    try:
+        description = trial.binder.create_table(sql)
+        assert description is not None
+        trial.create_table(description)
+    finally:
+        trial.close()
+
+
+def _with_options(relation: Table | MaterializedView, options: RelationOptions) -> None:
+    relation.retain_s = options.retain_s
+    if isinstance(relation, Table):
+        relation.dedup = options.dedup
 
 
 def create_table_as(core: Core, s: st.CreateTableAs, transaction: Transaction) -> pa.Table:
     if _exists(core, s.name, s.if_not_exists):
         return status("CREATE TABLE")
-    if s.or_replace:
-        _drop_for_replacement(core, s.name, Table)
-    core.catalog.check_free(s.name)
-    answer = transaction.query(s.query.text)
+    options = read_options(s.options, "table", s.name)
+    if not s.or_replace:
+        core.catalog.check_free(s.name)
+    answer = transaction.query(s.query.text)  # before the old one goes: it may be asked for
     names = (*(s.columns or ()), *answer.column_names[len(s.columns or ()) :])
     if len(names) != answer.num_columns:
         raise BindError(f'"{s.name}" names more columns than the query has')
     schema = Schema(tuple(names), tuple(sql_type_of(t) for t in answer.schema.types))
-    table = add_table(core, s.name, schema, ())
+    check_names(s.name, schema)
+    if s.or_replace:
+        _drop_for_replacement(core, s.name, Table)
+    table = add_table(core, s.name, schema, (), options=options)
     if s.with_data and answer.num_rows:
         transaction.apply(table, dml.as_rows(table, answer))
     return status("CREATE TABLE")
 
 
 def add_table(
-    core: Core, name: str, schema: Schema, key: tuple[int, ...], required: tuple[int, ...] = ()
-) -> Table:
+    core: Core, name: str, schema: Schema, key: tuple[int, ...], required: tuple[int, ...] = (),
+    options: RelationOptions = NO_OPTIONS,
+) -> Table:  # fmt: skip
     """A table from a schema instead of SQL; `required` are the columns that refuse NULL."""
     core.catalog.check_free(name)
     core.binder.add_relation(name, schema)
     not_null = tuple(i in key or i in required for i in range(len(schema)))
     none = (None,) * len(schema)
-    return core.create_table(TableDescription(name, schema, not_null, none, key, ()))
+    table = core.create_table(TableDescription(name, schema, not_null, none, key, ()))
+    _with_options(table, options)
+    return table
 
 
 def create_view(core: Core, s: st.CreateView) -> pa.Table:
@@ -116,30 +142,28 @@ def create_view(core: Core, s: st.CreateView) -> pa.Table:
 def create_materialized(core: Core, s: st.CreateMaterializedView) -> pa.Table:
     if _exists(core, s.name, s.if_not_exists):
         return status("CREATE MATERIALIZED VIEW")
-    options: dict[str, Any] = dict(s.options)
-    if options:
-        raise NotMaintainable(f"unknown option {sorted(options)[0]} of a materialized view")
+    options = read_options(s.options, "materialized view", s.name)
     with positions_in(s.query):
-        replace_materialized(core, s.name, s.query.text, s.columns, s.or_replace)
+        view = replace_materialized(core, s.name, s.query.text, s.columns, s.or_replace)
+    _with_options(view, options)
     return status("CREATE MATERIALIZED VIEW")
 
 
 def replace_materialized(
     core: Core, name: str, sql: str, columns: tuple[str, ...] | None, or_replace: bool
-) -> None:
+) -> MaterializedView:
     """Create a materialized view; with or_replace in the place of the old one, which stays if it fails."""
     old = core.catalog.find(name) if or_replace else None
     if old is None:
         core.catalog.check_free(name)
-        core.create_materialized(name, sql, columns, {})
-        return
+        return core.create_materialized(name, sql, columns, {})
     if not isinstance(old, MaterializedView):
         raise WrongObjectType(f'"{old.name}" is a {old.kind}, not a materialized view')
     _drop_for_replacement(core, name, MaterializedView)
     try:
-        core.create_materialized(name, sql, columns, {})
-    except Exception:
-        core.create_materialized(old.name, old.sql, old.schema.names, old.options)
+        return core.create_materialized(name, sql, columns, {})
+    except Exception:  # the same view again, with its history
+        core.create_materialized(old.name, old.sql, old.schema.names, old.options, like=old)
         raise
 
 

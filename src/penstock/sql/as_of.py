@@ -236,7 +236,7 @@ def _moment(c: Cursor, index: int) -> tuple[int | str | Slice, int]:
         digits = token.text.replace("_", "")
         if token.kind == "number" and digits.isdecimal() and len(digits) <= 18:
             return int(digits), at + 1
-    part.fail(expected, hint="Anything else stands in parentheses: AS OF EPOCH (5 + 1).")
+    return part.fail(expected, hint="Anything else stands in parentheses: AS OF EPOCH (5 + 1).")
 
 
 def _common_tables(c: Cursor) -> list[tuple[str, int, int]]:

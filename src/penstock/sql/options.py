@@ -9,15 +9,20 @@ from penstock.sql.tokens import Token, fold, string_value, unquote
 
 
 def parse_options(c: Cursor) -> dict[str, OptionValue]:
-    """`(key = value, key value, key)`: a key alone is True, keys in lower case."""
+    """`(key = value, key value, key)`: a key alone is True, keys in lower case. `RETAIN HISTORY FOR '1 hour'`
+    is another way to write `retain_history = '1 hour'`."""
     values: dict[str, OptionValue] = {}
     inside = c.group()
     while not inside.at_end:
         key_token = inside.tokens[inside.position]
         if key_token.kind not in ("word", "quoted"):
             inside.fail("an option's name")
-        inside.position += 1
-        key = fold(unquote(key_token))
+        if inside.take("RETAIN", "HISTORY"):  # RETAIN HISTORY FOR '1 hour'
+            inside.take("FOR")
+            key = "retain_history"
+        else:
+            inside.position += 1
+            key = fold(unquote(key_token))
         if key in values:
             raise SqlSyntaxError(f'option "{key}" is given twice', position=key_token.offset)
         stop = next((i for i in inside.top_level() if inside.tokens[i].keyword == ","), inside.stop)

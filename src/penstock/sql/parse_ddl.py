@@ -58,20 +58,23 @@ def parse_drop(c: Cursor, text: Slice) -> Statement:
 def _create_table(c: Cursor, text: Slice, or_replace: bool) -> Statement:
     if_not_exists = _if_not_exists(c, or_replace)
     name, offset = c.object_name("a table name")
-    if not c.at("(") and not c.at("AS"):
+    if not c.at("(") and not c.at("AS") and not c.at("WITH", "("):
         c.fail("( or AS")
     after = c.closing(c.position) + 1 if c.at("(") else c.position
-    if after < c.stop and c.tokens[after].keyword == "AS":
+    then = c.closing(after + 1) + 1 if c.at_index(after, "WITH", "(") else after
+    if c.at_index(then, "AS"):
         columns = c.column_list() if c.at("(") else None
+        options = parse_options(c) if c.take("WITH") else {}
         c.expect("AS")
         query, with_data = _query_and_data(c)
         parameters = read_parameters(c.tokens)
         return CreateTableAs(
-            text, parameters, name, offset, or_replace, if_not_exists, columns, query, with_data
+            text, parameters, name, offset, or_replace, if_not_exists, columns, query, with_data, options
         )
     _refuse_parameters(c)
     body = c.slice(after, "( or AS")
-    return CreateTable(text, (), name, offset, or_replace, if_not_exists, body)
+    options = parse_options(c) if c.take("WITH") else {}
+    return CreateTable(text, (), name, offset, or_replace, if_not_exists, body, options)
 
 
 def _create_view(c: Cursor, text: Slice, or_replace: bool, *, materialized: bool) -> Statement:

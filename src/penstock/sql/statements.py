@@ -87,13 +87,15 @@ class Query(Statement):
 
 @dataclass(frozen=True)
 class CreateTable(Statement):
-    """`CREATE OR REPLACE TABLE t (id BIGINT PRIMARY KEY, v TEXT)`; `body` is `(id ... TEXT)`."""
+    """`CREATE OR REPLACE TABLE t (id BIGINT PRIMARY KEY, v TEXT) WITH (dedup = 'content')`; `body` is
+    `(id ... TEXT)`."""
 
     name: str
     name_offset: int
     or_replace: bool
     if_not_exists: bool
     body: Slice
+    options: dict[str, OptionValue] = field(hash=False)
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,7 @@ class CreateTableAs(Statement):
     columns: tuple[str, ...] | None
     query: Slice
     with_data: bool
+    options: dict[str, OptionValue] = field(hash=False)
 
 
 @dataclass(frozen=True)
