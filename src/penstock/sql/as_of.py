@@ -171,8 +171,13 @@ def _is_table_place(c: Cursor, index: int) -> bool:
         elif keyword == "(":
             index -= 1
         else:
-            return keyword in _BEFORE_TABLE and c.is_clause(index)
+            return keyword in _BEFORE_TABLE and _is_clause(c, index)
     return False
+
+
+def _is_clause(c: Cursor, index: int) -> bool:
+    """As the cursor says, but for CREATE TABLE t AS FROM v, where FROM is no alias."""
+    return c.is_clause(index) or (c.tokens[index].keyword == "FROM" and c.tokens[index - 1].keyword == "AS")
 
 
 def _clause_before(c: Cursor, comma: int) -> int:
@@ -186,7 +191,7 @@ def _clause_before(c: Cursor, comma: int) -> int:
             return at
         # `FROM a JOIN b ON a.x = b.x, c` and `FROM a JOIN b USING (x), c`: the list is still that of FROM.
         within = keyword == "ON" or (keyword == "USING" and c.at_index(at + 1, "("))
-        if keyword in _CLAUSES and not within and c.is_clause(at):
+        if keyword in _CLAUSES and not within and _is_clause(c, at):
             return at
         at -= 1
     return -1
