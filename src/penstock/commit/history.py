@@ -74,10 +74,8 @@ class History:
         """The epochs from `first` to `last` that changed the relation: number, time, delta."""
         expected = first
         for record in read_log(self._truth, first):
-            if record.epoch > last:
-                return
             # The writer may forget epochs while somebody reads: half of a history would be wrong.
-            if record.epoch != expected:
+            if record.epoch > last or record.epoch != expected:
                 break
             expected += 1
             part = record.part(relation)
