@@ -6,6 +6,7 @@ import time
 import uuid
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def check_all(flow: Flow, history: dict[int, dict[str, Bag]]) -> None:
     epochs = sorted(history)
     for first, last in [
         (epochs[0], epochs[-1]),
-        *zip(epochs, epochs[1:], strict=False),
+        *pairwise(epochs),
         (epochs[2], epochs[-2]),
     ]:
         for name in STORED:
@@ -275,7 +276,7 @@ def test_the_log_is_kept_for_the_longest_retention(url: str, clock: Clock) -> No
             age(flow)
         assert flow.snapshot("v", as_of=1).to_pylist() == [{"n": 1}]
         age(flow)
-        with pytest.raises(HistoryGone, match="the oldest epoch to be had .*is 1"):
+        with pytest.raises(HistoryGone, match=r"the oldest epoch to be had .*is 1"):
             flow.snapshot("v", as_of=0)
         with Flow(url, read_only=True, clock_us=clock) as reader, pytest.raises(HistoryGone, match="is 1"):
             reader.snapshot("v", as_of=0)

@@ -74,7 +74,7 @@ def test_several_sources_each_with_its_offset(flow: Flow) -> None:
     assert (flow.offset("a"), flow.offset("b")) == (200, 200)
     with pytest.raises(InvalidDelta, match='"b" has a delta but no offset'):
         flow.tick({"a": row(7), "b": row(7)}, offset={"a": 201})
-    with pytest.raises(InvalidDelta, match='(?s)"b" has an offset but no delta.*"b": '):
+    with pytest.raises(InvalidDelta, match=r'(?s)"b" has an offset but no delta.*"b": '):
         flow.tick({"a": row(7)}, offset={"a": 201, "b": 201})
     assert (ids(flow, "a"), flow.offset("a")) == ([1, 2], 200)
 
@@ -195,7 +195,7 @@ def test_repetition_is_seen_for_each_source(flow: Flow) -> None:
 
 def test_defaults_of_the_moment_do_not_hide_a_repetition(flow: Flow) -> None:
     flow.sql(
-        "CREATE TABLE s (id BIGINT, at TIMESTAMP DEFAULT now(), r DOUBLE DEFAULT random()) WITH (dedup = 'content')"
+        "CREATE TABLE s (id BIGINT, made TIMESTAMP DEFAULT now(), r DOUBLE DEFAULT random()) WITH (dedup = 'content')"
     )
     flow.tick("s", [{"id": 1}])
     assert flow.tick("s", [{"id": 1}]).repeated == ("s",)
@@ -203,7 +203,7 @@ def test_defaults_of_the_moment_do_not_hide_a_repetition(flow: Flow) -> None:
 
 
 def test_dedup_is_checked(flow: Flow) -> None:
-    with pytest.raises(InvalidOption, match="(?s)dedup of \"s\" is 'hash'.*dedup = 'content'"):
+    with pytest.raises(InvalidOption, match=r"(?s)dedup of .s. is 'hash'.*dedup = 'content'"):
         flow.register_source("s", SCHEMA, dedup="hash")
     with pytest.raises(InvalidOption, match='dedup of "s" is True'):
         flow.sql("CREATE TABLE s (id BIGINT) WITH (dedup)")
