@@ -79,15 +79,16 @@ def follow(reader: Flow, epoch: int) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_every_epoch_can_be_read_again(seed: int, url: str, each_hash: str) -> None:
     with Flow(url) as flow, pytest.MonkeyPatch.context() as patch:
         patch.setattr("penstock.commit.journal.CHUNK_BYTES_MAX", 600)  # most deltas become files
         made = RandomHistory(flow, seed, large=150)
         with Flow(url, read_only=True) as early:
-            for i in range(14):
+            for i in range(9):
                 made.step()
-                if i % 5 == seed:
+                if i % 4 == seed:
                     flush_state(flow)
             check_all(flow, made.at)
             follow(early, flow.epoch)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from penstock.base.errors import CorruptState, HistoryGone, InvalidOption
+from penstock.base.limits import SCAN_ROWS_MAX
 from penstock.commit import keys
 from penstock.commit.files import Files
 from penstock.commit.manifest import Manifest
@@ -48,7 +49,7 @@ class History:
         """Raise if the state of this epoch is not to be had any more, or is beyond its relation's retention."""
         oldest = self.oldest
         if retain_s is not None and epoch >= oldest:
-            newer = next(read_log(self._truth, epoch + 1), None)  # it was current until this one came
+            newer = self._first_record(epoch + 1)  # it was current until this one came
             before_us = self._clock_us() - int(retain_s * 1_000_000)
             if newer is None or newer.time_us >= before_us:
                 return
@@ -59,6 +60,10 @@ class History:
                 f"epoch {epoch} is beyond what is retained: the oldest epoch to be had{of} is {oldest}",
                 hint="Keep more with retain_history= or RETAIN HISTORY FOR.",
             )
+
+    def _first_record(self, first: int) -> EpochRecord | None:
+        """The record of the epoch `first`, or of the next one that there is."""
+        return next(read_log(self._truth, first, page_rows=1), None)
 
     def _first_since(self, before_us: int, epoch: int) -> int:
         """The oldest epoch that was still current at a time."""
@@ -88,7 +93,7 @@ class History:
     def _time_of(self, epoch: int, manifest: Manifest) -> int:
         if epoch == manifest.history_from:
             return manifest.history_from_us
-        record = next(read_log(self._truth, epoch), None)
+        record = self._first_record(epoch)
         return manifest.time_us if record is None else record.time_us
 
     def epoch_at(self, time_us: int, newest: int) -> int:
@@ -105,7 +110,7 @@ class History:
         low, high = manifest.history_from, newest  # the answer is one of low .. high
         while low < high:
             middle = (low + high + 1) // 2
-            record = next(read_log(self._truth, middle), None)
+            record = self._first_record(middle)
             if record is None or record.time_us > time_us:
                 high = middle - 1
             else:
@@ -118,9 +123,9 @@ def _shown(time_us: int) -> str:
     return str(time)
 
 
-def read_log(truth: Truth, first: int) -> Iterator[EpochRecord]:
+def read_log(truth: Truth, first: int, page_rows: int = SCAN_ROWS_MAX) -> Iterator[EpochRecord]:
     """The epochs from `first` on, in order."""
-    for _, value in truth.scan(keys.serial(keys.LOG, first), keys.after(keys.LOG)):
+    for _, value in truth.scan(keys.serial(keys.LOG, first), keys.after(keys.LOG), page_rows):
         for record in decode_group(value):
             if record.epoch >= first:
                 yield record

@@ -124,22 +124,24 @@ class Truth:
         found: bytes | None = await self._db.get(key)
         return found
 
-    def scan(self, first: bytes, last: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Keys and values from `first` up to, not including, `last`, in order."""
+    def scan(
+        self, first: bytes, last: bytes, page_rows: int = SCAN_ROWS_MAX
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Keys and values from `first` up to, not including, `last`, in order, fetched `page_rows` at a time."""
         iterator = self._call(self._scan(first, last))
         while True:
-            rows = self._call(self._next(iterator))
+            rows = self._call(self._next(iterator, page_rows))
             for row in rows:
                 yield row.key, row.value
-            if len(rows) < SCAN_ROWS_MAX:
+            if len(rows) < page_rows:
                 return
 
     async def _scan(self, first: bytes, last: bytes) -> Any:
         wanted = slate.KeyRange(start=first, start_inclusive=True, end=last, end_inclusive=False)
         return await self._db.scan(wanted)
 
-    async def _next(self, iterator: Any) -> Any:
-        return await iterator.next_batch(SCAN_ROWS_MAX)
+    async def _next(self, iterator: Any, rows: int) -> Any:
+        return await iterator.next_batch(rows)
 
     # -- the end ---------------------------------------------------------------------------
 
