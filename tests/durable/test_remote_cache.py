@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from store.s3_server import S3Server
 
 from penstock import Flow
+from store.s3_server import S3Server
 
 CACHE_BYTES = 1_500_000
 
