@@ -175,8 +175,10 @@ def _race(location: Location, tmp_path: Path, seconds: float) -> None:
     until = str(time.time() + seconds)
     racers = [
         subprocess.Popen(
-            [sys.executable, "-c", program, location.url, json.dumps(dict(location.options)), str(n), until]
-            + [str(tmp_path / "cache")],
+            [
+                *(sys.executable, "-c", program, location.url, json.dumps(dict(location.options))),
+                *(str(n), until, str(tmp_path / "cache")),
+            ],
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": paths},
