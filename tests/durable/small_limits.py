@@ -19,6 +19,10 @@ SMALL: Mapping[str, float] = {
     "SCAN_ROWS_MAX": 7,
     "CHUNK_BYTES_MAX": 600,
     "FLUSH_EPOCHS_MAX": 4,
+    "SMALL_RUN_ROWS_MAX": 12,
+    "SMALL_RUNS_MAX": 3,
+    "RUNS_OF_LIKE_SIZE_MAX": 3,
+    "COMPACT_SLICE_ROWS": 16,
     "COLLECT_AFTER_SECONDS": 0.05,
     "TRIM_GROUPS_MAX": 20,
 }

@@ -203,7 +203,7 @@ def judged(copy: Path) -> str:
     try:
         with voyage.open() as flow:
             voyage.judge(flow)
-            for step, _ in steps(7):
+            for step, model in steps(7):  # noqa: B007
                 if step.number > 70:
                     step.run(flow)
                     voyage.started = step.number
