@@ -42,6 +42,11 @@ class Layout:
         """The columns that a look-up compares."""
         return tuple(range(len(self.types))) if self.unique else self.key
 
+    @cached_property
+    def orders_all(self) -> bool:
+        """True where every column is in the order: rows that tie are equal."""
+        return len({k.column for k in self.order}) == len(self.types) > 0
+
 
 class Batch:
     """Rows sorted by hash, with their measures."""
@@ -108,13 +113,13 @@ def build(
             if removed.any():
                 early = np.concatenate((np.flatnonzero(removed), np.flatnonzero(~removed)))
                 return _consolidated(layout, batch.take(early[sort_order(hashes[early])]), cancel)
-        batch = _sorted(layout, batch)
+        return _arranged(layout, batch, cancel)
     return _consolidated(layout, batch, cancel)
 
 
 def merge(layout: Layout, batches: Sequence[Batch], cancel: bool = True) -> Batch:
     """Batches of one layout as one, by the law: equal rows add up, zeros vanish."""
-    return _consolidated(layout, _sorted(layout, concat_batches(batches)), cancel)
+    return _arranged(layout, concat_batches(batches), cancel)
 
 
 def insert_row(layout: Layout, batch: Batch, row: Batch) -> Batch | None:
@@ -169,6 +174,20 @@ def concat_batches(batches: Sequence[Batch]) -> Batch:
     measures = tuple([m.concat(parts) for parts in zip(*[b.measures for b in batches], strict=True)])
     hashes = np.concatenate([b.hashes for b in batches])
     return Batch(hashes, columns, measures)
+
+
+def _arranged(layout: Layout, batch: Batch, cancel: bool) -> Batch:
+    """Rows in any order as a batch of the layout."""
+    if not layout.orders_all or not len(batch):
+        return _consolidated(layout, _sorted(layout, batch), cancel)
+    # The sort finds equal rows on its way, so what cancels costs nothing more to find.
+    rows, change = sort_rows(batch.columns, layout.order, batch.hashes)
+    starts = np.flatnonzero(change)
+    measures = [m.sum_groups(m.take(x, rows), starts) for x in batch.measures]
+    kept = np.flatnonzero(m.any_nonzero(measures))
+    first = rows[starts[kept]]
+    columns = tuple([c.take(first) for c in batch.columns])
+    return Batch(batch.hashes[first], columns, tuple([m.take(x, kept) for x in measures]))
 
 
 def _sorted(layout: Layout, batch: Batch) -> Batch:

@@ -133,5 +133,7 @@ def _sort_key(column: Column) -> Callable[[int], SortKey]:
 
 def _only_row(bounds: Batch) -> Column | None:
     """The bound; None where B is empty."""
-    assert len(bounds) <= 1 and (bounds.weights == 1).all(), "a global aggregate has one row"
-    return bounds.columns[0] if len(bounds) else None
+    if not len(bounds):
+        return None
+    assert bounds.weights.tolist() == [1], "a global aggregate has one row"
+    return bounds.columns[0]
