@@ -21,7 +21,7 @@ from penstock.kernels.ranges import run_starts
 from penstock.state import measures as m
 from penstock.state.grouping import exact_groups
 from penstock.state.measures import Measure
-from penstock.zset.column import Column, concat, empty, equal_rows, same_value
+from penstock.zset.column import Column, concat, empty, equal_rows, same_value, take_columns
 from penstock.zset.types import SqlType
 from penstock.zset.zset import ZSet
 
@@ -77,7 +77,7 @@ class Batch:
         return Batch(self.hashes[start:stop], columns, parts)
 
     def take(self, index: np.ndarray) -> Batch:
-        columns = tuple([c.take(index) for c in self.columns])
+        columns = tuple(take_columns(self.columns, index))
         return Batch(self.hashes[index], columns, tuple([m.take(x, index) for x in self.measures]))
 
     def range(self, first: int, last: int) -> Batch:
@@ -186,7 +186,7 @@ def _arranged(layout: Layout, batch: Batch, cancel: bool) -> Batch:
     measures = [m.sum_groups(m.take(x, rows), starts) for x in batch.measures]
     kept = np.flatnonzero(m.any_nonzero(measures))
     first = rows[starts[kept]]
-    columns = tuple([c.take(first) for c in batch.columns])
+    columns = tuple(take_columns(batch.columns, first))
     return Batch(batch.hashes[first], columns, tuple([m.take(x, kept) for x in measures]))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.zset.column import Column, concat, empty, equal_rows
+from penstock.zset.column import Column, concat, empty, equal_rows, take_columns
 from penstock.zset.types import SqlType
 
 
@@ -26,10 +26,10 @@ class ZSet:
         return len(self.weights)
 
     def take(self, index: np.ndarray) -> ZSet:
-        return ZSet(tuple([c.take(index) for c in self.columns]), self.weights[index])
+        return ZSet(tuple(take_columns(self.columns, index)), self.weights[index])
 
     def filter(self, mask: np.ndarray) -> ZSet:
-        return ZSet(tuple([c.filter(mask) for c in self.columns]), self.weights[mask])
+        return self.take(np.flatnonzero(mask))
 
     def select(self, positions: Sequence[int]) -> ZSet:
         """These columns, in this order."""
