@@ -48,3 +48,7 @@ POINT_KEYS_MAX = 10_000
 
 # Rows of a table that are looked at to estimate how many different values its columns have.
 SAMPLE_ROWS_MAX = 50_000
+
+# From this many sorted hashes on, when this many are looked for, their places are guessed instead of searched for.
+GUESSED_HASHES_MIN = 2_000_000
+GUESSED_NEEDLES_MIN = 128

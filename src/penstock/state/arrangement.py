@@ -20,6 +20,7 @@ from penstock.base.limits import (
     SMALL_BATCH_ROWS_MAX,
 )
 from penstock.kernels.ranges import expand
+from penstock.kernels.search import lower_bounds
 from penstock.state import measures as m
 from penstock.state.batch import Batch, Layout, insert_row, merge
 from penstock.state.measures import Measure
@@ -192,7 +193,7 @@ def probe_batch(
         return None
     if len(hashes) == 1:
         return _probe_one(layout, batch, hashes[0], keys)
-    low = found.searchsorted(hashes, "left")
+    low = lower_bounds(found, hashes)
     there = low < len(found)
     if not there.all():
         low = np.minimum(low, len(found) - 1)

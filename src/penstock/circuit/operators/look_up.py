@@ -86,7 +86,9 @@ class LookUp(Stateless):
     def _joined(self, rows: ZSet, found: Sequence[tuple[Batch, np.ndarray, np.ndarray]]) -> ZSet:
         """The rows side by side with those found. What is found in several batches is put together first:
         the rows' own columns, most of the work, are then taken once."""
-        parts = [take_columns([batch.columns[p] for p in self._columns], theirs) for batch, _, theirs in found]
+        parts = [
+            take_columns([batch.columns[p] for p in self._columns], theirs) for batch, _, theirs in found
+        ]
         weights = [batch.weights[theirs] for batch, _, theirs in found]
         if len(found) == 1:
             mine, others, weight = found[0][1], parts[0], weights[0]
