@@ -9,6 +9,10 @@ WATCH_QUEUE_EPOCHS_MAX = 10_000
 # cost per call, not the data, is the price.
 SMALL_BATCH_ROWS_MAX = 256
 
+# What is appended is merged at once only if it has at most this many rows: a merge costs the same for one row as
+# for fifty, so of fifty a few are gathered first.
+SMALL_APPEND_ROWS_MAX = 16
+
 # This many batches of like size are merged in one go, up to this many rows: each row is then merged
 # half as often as in pairs, for a few batches more to look into.
 MERGE_AT_ONCE_BATCHES_MIN = 4
@@ -52,3 +56,7 @@ SAMPLE_ROWS_MAX = 50_000
 # From this many sorted hashes on, when this many are looked for, their places are guessed instead of searched for.
 GUESSED_HASHES_MIN = 2_000_000
 GUESSED_NEEDLES_MIN = 128
+
+# A delta of up to this many rows has the chunks of all its columns joined in one call; larger ones column by
+# column, so that there is never a second copy of all of it.
+COMBINED_ROWS_MAX = 65_536

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.base.errors import InvalidDelta, PenstockError, TypeMismatch, UndefinedColumn
+from penstock.base.limits import COMBINED_ROWS_MAX
 from penstock.zset.column import Column, constant, from_pylist
 from penstock.zset.interchange import from_arrow
 from penstock.zset.types import Schema, SqlType
@@ -138,6 +139,8 @@ def _from_arrow(
     if len(set(names)) != len(names):
         raise InvalidDelta(f'the delta for "{table}" names a column twice')
     lookup = _match_names(set(names), schema, table)
+    if 0 < data.num_rows <= COMBINED_ROWS_MAX and names and data.column(0).num_chunks > 1:
+        data = data.combine_chunks()
     columns = []
     for name, sql_type, default in zip(schema.names, schema.types, defaults, strict=True):
         key = lookup.get(name)

@@ -17,6 +17,7 @@ from penstock.base.limits import (
     MERGE_AT_ONCE_ROWS_MAX,
     MERGE_ROWS_MIN,
     MERGE_ROWS_PER_APPENDED_ROW,
+    SMALL_APPEND_ROWS_MAX,
     SMALL_BATCH_ROWS_MAX,
 )
 from penstock.kernels.ranges import expand
@@ -102,6 +103,7 @@ class Arrangement:
         batches = self.batches
         if (
             batches
+            and (len(batch) <= SMALL_APPEND_ROWS_MAX or self.layout.eager)
             and len(batches[-1]) + len(batch) <= SMALL_BATCH_ROWS_MAX
             and not self._is_merging(batches[-1])
         ):

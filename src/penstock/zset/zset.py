@@ -62,7 +62,8 @@ def without_pairs(rows: ZSet) -> ZSet:
     if len(weights) < 2:
         return rows
     first = np.flatnonzero((weights[:-1] == -1) & (weights[1:] == 1))
-    for column in rows.columns:
+    # Numbers first: where one of them differs, which is the rule, no text has to be compared.
+    for column in sorted(rows.columns, key=_is_arrow):
         if not len(first):
             return rows
         first = first[equal_rows(column.take(first), column.take(first + 1))]
@@ -72,6 +73,10 @@ def without_pairs(rows: ZSet) -> ZSet:
     keep[first] = False
     keep[first + 1] = False
     return rows.filter(keep)
+
+
+def _is_arrow(column: Column) -> bool:
+    return column.type.kind == "arrow"
 
 
 def empty_zset(types: Sequence[SqlType]) -> ZSet:
