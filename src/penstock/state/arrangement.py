@@ -100,6 +100,8 @@ class Arrangement:
         """Add a batch, and pay for some merging."""
         if not len(batch):
             return
+        for column in batch.columns:
+            column.settle()
         batches = self.batches
         if (
             batches

@@ -32,6 +32,8 @@ class Contents:
         return self._arrangement.name
 
     def append(self, delta: ZSet) -> None:
+        for column in delta.columns:
+            column.settle()
         self._log.append(delta)
         self._log_rows += len(delta)
         if len(self._log) >= LOG_DELTAS_MAX or self._log_rows >= LOG_ROWS_MAX:

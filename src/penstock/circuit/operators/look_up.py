@@ -22,7 +22,7 @@ from penstock.kernels.hashing import hash_columns
 from penstock.plan.expr import Expr
 from penstock.state.arrangement import Arrangement, probe_batch
 from penstock.state.batch import Batch
-from penstock.zset.column import concat, take_columns
+from penstock.zset.column import concat, take_later
 from penstock.zset.zset import ZSet
 
 
@@ -86,9 +86,7 @@ class LookUp(Stateless):
     def _joined(self, rows: ZSet, found: Sequence[tuple[Batch, np.ndarray, np.ndarray]]) -> ZSet:
         """The rows side by side with those found. What is found in several batches is put together first:
         the rows' own columns, most of the work, are then taken once."""
-        parts = [
-            take_columns([batch.columns[p] for p in self._columns], theirs) for batch, _, theirs in found
-        ]
+        parts = [take_later([batch.columns[p] for p in self._columns], theirs) for batch, _, theirs in found]
         weights = [batch.weights[theirs] for batch, _, theirs in found]
         if len(found) == 1:
             mine, others, weight = found[0][1], parts[0], weights[0]
@@ -97,7 +95,7 @@ class LookUp(Stateless):
             others = [concat(columns) for columns in zip(*parts, strict=True)]
         if len(mine) == len(rows) and (mine == np.arange(len(mine))).all():
             return ZSet((*rows.columns, *others), rows.weights * weight)
-        return ZSet((*take_columns(rows.columns, mine), *others), rows.weights[mine] * weight)
+        return ZSet((*take_later(rows.columns, mine), *others), rows.weights[mine] * weight)
 
 
 def _matchable(rows: ZSet, positions: Sequence[int]) -> ZSet:
