@@ -105,7 +105,7 @@ class Arrangement:
         batches = self.batches
         if (
             batches
-            and (len(batch) <= SMALL_APPEND_ROWS_MAX or self.layout.eager)
+            and self._merges_at_once(len(batch))
             and len(batches[-1]) + len(batch) <= SMALL_BATCH_ROWS_MAX
             and not self._is_merging(batches[-1])
         ):
@@ -119,6 +119,11 @@ class Arrangement:
         else:
             batches.append(batch)
         self._maintain(len(batch))
+
+    def _merges_at_once(self, appended: int) -> bool:
+        """Sorting rows by all their columns is dear even for few: there several batches are gathered first."""
+        layout = self.layout
+        return layout.eager or (appended <= SMALL_APPEND_ROWS_MAX and not layout.orders_all)
 
     def _is_merging(self, batch: Batch) -> bool:
         return any(batch is x.older or batch is x.newer for x in self._merging)
