@@ -23,7 +23,8 @@ from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch, Layout, build
 from penstock.state.grouping import exact_groups, group_rows
 from penstock.state.newest import newest_places, newest_rows
-from penstock.zset.column import equal_rows, take_columns
+from penstock.zset.column import equal_rows
+from penstock.zset.taking import take_columns
 from penstock.zset.zset import ZSet, union
 
 

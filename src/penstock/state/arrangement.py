@@ -121,9 +121,12 @@ class Arrangement:
         self._maintain(len(batch))
 
     def _merges_at_once(self, appended: int) -> bool:
-        """Sorting rows by all their columns is dear even for few: there several batches are gathered first."""
+        """Whether a small batch joins the newest one, or waits until several have come together."""
         layout = self.layout
-        return layout.eager or (appended <= SMALL_APPEND_ROWS_MAX and not layout.orders_all)
+        if layout.unique or layout.eager:
+            return True  # state that stays small because it is added up
+        # Sorting rows by all their columns is dear even for few.
+        return appended <= SMALL_APPEND_ROWS_MAX and not layout.orders_all
 
     def _is_merging(self, batch: Batch) -> bool:
         return any(batch is x.older or batch is x.newer for x in self._merging)

@@ -21,7 +21,8 @@ from penstock.kernels.ranges import run_starts
 from penstock.state import measures as m
 from penstock.state.grouping import exact_groups
 from penstock.state.measures import Measure
-from penstock.zset.column import Column, concat, empty, equal_rows, same_value, take_columns
+from penstock.zset.column import Column, concat, empty, equal_rows, same_value
+from penstock.zset.taking import take_columns
 from penstock.zset.types import SqlType
 from penstock.zset.zset import ZSet
 

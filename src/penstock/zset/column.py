@@ -43,7 +43,7 @@ class Column:
             if len(index) == 1 and len(self.values) <= _SLICED_ROWS_MAX:
                 at = int(index[0])
                 return Column(self.type, self.values.slice(at, 1))
-            return Column(self.type, _take_arrow(self.values, _as_indices(index)))
+            return Column(self.type, take_arrow(self.values, as_indices(index)))
         valid = self.valid
         return Column(self.type, self.values[index], None if valid is None else valid[index])
 
@@ -96,118 +96,21 @@ class Column:
         return f"Column({self.type}, {self.to_pylist()!r})"
 
 
-class TakenLater(Column):
-    """Rows of an Arrow column of which only the places are known: they are taken when somebody looks.
-
-    A join carries the text of its rows from look-up to look-up, and most rows are lost on the way:
-    taking rows of such a column costs a numpy index. It keeps the whole source alive until then, so
-    what is kept beyond a tick must be settled.
-
-    >>> from penstock.zset.types import VARCHAR
-    >>> later = TakenLater(VARCHAR, pa.array(["a", "b", "c"], pa.large_string()), np.array([2, 0]))
-    >>> len(later), later.take(np.array([1, 0])), later.slice(0, 1)
-    (2, Column(VARCHAR, ['a', 'c']), Column(VARCHAR, ['c']))
-    """
-
-    __slots__ = ("_index", "_source", "_taken")
-
-    def __init__(self, type: SqlType, source: pa.Array, index: np.ndarray) -> None:
-        self.type = type
-        self.valid = None
-        self._source: pa.Array | None = source
-        self._index = index
-        self._taken: pa.Array | None = None
-
-    @property
-    def values(self) -> Any:
-        if self._taken is None:
-            self._taken = _take_arrow(self._source, _as_indices(self._index))
-            self._source = None
-        return self._taken
-
-    def places(self) -> tuple[pa.Array, np.ndarray] | None:
-        """The source and the rows of it; None once they have been taken."""
-        return None if self._source is None else (self._source, self._index)
-
-    def __len__(self) -> int:
-        return len(self._index)
-
-    def take(self, index: np.ndarray) -> Column:
-        if self._source is None:
-            return super().take(index)
-        return TakenLater(self.type, self._source, self._index[index])
-
-    def filter(self, mask: np.ndarray) -> Column:
-        return self.take(np.flatnonzero(mask))
-
-    def slice(self, start: int, stop: int) -> Column:
-        if self._source is None:
-            return super().slice(start, stop)
-        return TakenLater(self.type, self._source, self._index[start:stop])
-
-    def settle(self) -> None:
-        assert self.values is not None
-
-
-def take_later(columns: Sequence[Column], index: np.ndarray) -> list[Column]:
-    """`take_columns`, but text is not taken before somebody looks at it."""
-    composed: dict[int, np.ndarray] = {}
-    taken: list[Column] = []
-    for column in columns:
-        if column.type.kind != "arrow":
-            valid = column.valid
-            taken.append(Column(column.type, column.values[index], None if valid is None else valid[index]))
-            continue
-        places = column.places() if isinstance(column, TakenLater) else None
-        if places is None:
-            taken.append(TakenLater(column.type, column.values, index))
-            continue
-        source, before = places  # columns that were taken together share their index: composed once
-        after = composed.get(id(before))
-        if after is None:
-            after = composed[id(before)] = before[index]
-        taken.append(TakenLater(column.type, source, after))
-    return taken
-
-
 # Called without pyarrow's Python wrappers, which cost as much as taking a hundred rows does.
 _ARRAY_TAKE = pc.get_function("array_take")
 _TAKE_OPTIONS = pc.TakeOptions(boundscheck=True)
 
 
-def _take_arrow(values: pa.Array, indices: pa.Array) -> pa.Array:
+def take_arrow(values: pa.Array, indices: pa.Array) -> pa.Array:
+    """The rows of an Arrow array at these positions."""
     return _ARRAY_TAKE.call([values, indices], _TAKE_OPTIONS)
 
 
-def _as_indices(index: np.ndarray) -> pa.Array:
+def as_indices(index: np.ndarray) -> pa.Array:
+    """Positions in the form that Arrow takes, without a copy where possible."""
     if index.dtype != np.int64 or not index.flags.c_contiguous:
         return pa.array(index)
     return pa.Array.from_buffers(_INT64, len(index), [None, pa.py_buffer(index)], 0)
-
-
-def take_columns(columns: Sequence[Column], index: np.ndarray) -> list[Column]:
-    """The rows at these positions, of several columns: the index is prepared for Arrow once.
-
-    >>> from penstock.zset.types import BIGINT, VARCHAR
-    >>> take_columns([from_pylist(BIGINT, [1, 2]), from_pylist(VARCHAR, ["a", "b"])], np.array([1, 1]))
-    [Column(BIGINT, [2, 2]), Column(VARCHAR, ['b', 'b'])]
-    """
-    if len(index) == 1:
-        return [c.take(index) for c in columns]
-    indices = None
-    taken: list[Column] = []
-    for column in columns:
-        type = column.type
-        if type.kind != "arrow":
-            valid = column.valid
-            taken.append(Column(type, column.values[index], None if valid is None else valid[index]))
-        elif isinstance(column, TakenLater):
-            taken.append(column.take(index))
-        else:
-            if indices is None:
-                indices = _as_indices(index)
-            taken.append(Column(type, _take_arrow(column.values, indices)))
-    return taken
 
 
 def concat(columns: Sequence[Column]) -> Column:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.zset.column import Column, concat, empty, equal_rows, take_columns
+from penstock.zset.column import Column, concat, empty, equal_rows
+from penstock.zset.taking import take_columns
 from penstock.zset.types import SqlType
 
 

@@ -22,7 +22,8 @@ from penstock.kernels.hashing import hash_columns
 from penstock.plan.expr import Expr
 from penstock.state.arrangement import Arrangement, probe_batch
 from penstock.state.batch import Batch
-from penstock.zset.column import concat, take_later
+from penstock.zset.column import concat
+from penstock.zset.taking import take_later
 from penstock.zset.zset import ZSet
 
 
