@@ -22,6 +22,7 @@ VIEWS = {
     "absent": "SELECT id FROM t WHERE v NOT IN (SELECT w FROM u)",
     "exists_": "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.g = t.g AND u.w <> t.v)",
     "top": "SELECT id, v FROM t ORDER BY v DESC, id LIMIT 5 OFFSET 1",
+    "above": "SELECT id FROM t WHERE v > (SELECT avg(w) FROM u)",
     "sets": "SELECT g FROM t EXCEPT ALL SELECT g FROM u",
     "nested": "SELECT n, count(*) k FROM (SELECT g, count(*) n FROM t GROUP BY g) GROUP BY n",
 }

@@ -58,6 +58,15 @@ OPERATORS: dict[str, dict[str, str]] = {
         "correlated_scalar": "SELECT *, (SELECT sum(y) FROM b WHERE b.k = a.k) AS m FROM a",
         "correlated_count": "SELECT *, (SELECT count(*) FROM b WHERE b.k = a.k) AS m FROM a",
     },
+    "thresholds": {
+        "above_average": "SELECT k, s FROM a WHERE x > (SELECT avg(y) FROM b)",
+        "below_its_own_maximum": "SELECT k, s FROM a WHERE x < (SELECT max(x) FROM a)",
+        "at_least": "SELECT k, x FROM a WHERE (SELECT min(y) + 1 FROM b WHERE s IS NOT NULL) <= x",
+        "at_most_text": "SELECT x, s FROM a WHERE s <= (SELECT max(s) FROM b WHERE y > 0)",
+        "of_groups": "SELECT k, sum(x) AS t FROM a GROUP BY k HAVING sum(x) > (SELECT sum(y) / 4.0 FROM b)",
+        "bound_that_may_be_missing": "SELECT k, x FROM a WHERE EXISTS (SELECT 1 FROM (SELECT sum(y) AS t FROM b HAVING sum(y) > 1) AS h WHERE a.x < t)",
+        "bound_that_is_used_too": "SELECT k, x, m FROM a, (SELECT avg(y) AS m FROM b) AS h WHERE x > m",
+    },
     "aggregates": {
         "aggregate": "SELECT k, count(*) AS n, count(x) AS c, sum(x) AS s, avg(x) AS v FROM a GROUP BY k",
         "aggregate_all": "SELECT count(*) AS n, sum(x) AS s, min(x) AS lo, max(s) AS hi FROM a",

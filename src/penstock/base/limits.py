@@ -16,6 +16,10 @@ INSERT_ROWS_MAX = 4
 # costs what one of a thousand costs.
 FEW_ROWS_MAX = 4
 
+# What is appended is merged at once only if it has at most this many rows: a merge costs the same for one row as
+# for fifty, so of fifty a few are gathered first.
+SMALL_APPEND_ROWS_MAX = 16
+
 # This many batches of like size are merged in one go, up to this many rows: each row is then merged
 # half as often as in pairs, for a few batches more to look into.
 MERGE_AT_ONCE_BATCHES_MIN = 4
@@ -104,6 +108,7 @@ PUT_ATTEMPTS_MAX = 3
 
 # How often a reader begins anew when the writer's manifest moves on while it is being read.
 READER_LOAD_ATTEMPTS_MAX = 20
+
 # Requests to remote storage are tried again for this long in all: long enough for a burst of throttling,
 # short enough that a caller learns of an outage while it still waits.
 STORAGE_RETRY_S_MAX = 60.0
@@ -172,3 +177,11 @@ RUNS_OF_LIKE_SIZE_MAX = 4
 
 # Rows put together at a time, so that a tick never waits for a whole compaction.
 COMPACT_SLICE_ROWS = 65_536
+
+# From this many sorted hashes on, when this many are looked for, their places are guessed instead of searched for.
+GUESSED_HASHES_MIN = 2_000_000
+GUESSED_NEEDLES_MIN = 128
+
+# A delta of up to this many rows has the chunks of all its columns joined in one call; larger ones column by
+# column, so that there is never a second copy of all of it.
+COMBINED_ROWS_MAX = 65_536

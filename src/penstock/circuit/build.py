@@ -26,11 +26,13 @@ from penstock.circuit.operators.match_join import MatchJoin
 from penstock.circuit.operators.multiplicity import Multiplicity
 from penstock.circuit.operators.not_in_join import NotInJoin
 from penstock.circuit.operators.presence_join import PresenceJoin
+from penstock.circuit.operators.threshold_join import ThresholdJoin
 from penstock.circuit.operators.top_k import TopK
 from penstock.circuit.operators.union import Union
 from penstock.plan import nodes as p
 from penstock.plan.expr import Call, Col, Const, Expr, columns_of, rewrite_columns
 from penstock.plan.show import text
+from penstock.plan.thresholds import threshold
 from penstock.state.arrangement import Arrangement
 from penstock.zset.types import BOOLEAN, SqlType
 
@@ -364,6 +366,12 @@ class Builder:
         not_null = [i for i, k in enumerate(plan.keys) if not k.null_safe]
         label = _condition_label(plan)
         left, right = self.build(plan.left), self.build(plan.right)
+        bound = threshold(plan) if kind == "semi" else None
+        if bound is not None:
+            compared = ThresholdJoin(
+                types, bound.value, bound.comparison, bound.bound, names, plan.right.schema.names
+            )
+            return self._add(compared, [left, right], [], types, names, label)
         equality = (
             _plain_equality(plan) if kind == "mark" and not plan.keys and plan.residual is None else None
         )

@@ -23,6 +23,7 @@ from penstock.circuit.operators.match_join import MatchJoin
 from penstock.circuit.operators.multiplicity import Multiplicity
 from penstock.circuit.operators.not_in_join import NotInJoin
 from penstock.circuit.operators.presence_join import PresenceJoin
+from penstock.circuit.operators.threshold_join import ThresholdJoin
 from penstock.circuit.operators.top_k import TopK
 from penstock.circuit.operators.union import Union
 from penstock.plan import codec
@@ -32,7 +33,7 @@ from penstock.state.arrangement import Arrangement
 CLASSES: tuple[type, ...] = (*codec.CLASSES, AggregateInput, ArrangementKey)
 OPERATORS: tuple[type[Operator], ...] = (
     Aggregate, Arrange, Constant, Filter, LookUp, Map, MatchJoin, Multiplicity, NotInJoin, PresenceJoin,
-    TopK, Union,
+    ThresholdJoin, TopK, Union,
 )  # fmt: skip
 _BY_NAME = {cls.__name__: cls for cls in OPERATORS}
 

@@ -22,8 +22,9 @@ from penstock.kernels.ranges import run_starts
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch, Layout, build
 from penstock.state.grouping import exact_groups, group_rows
-from penstock.state.newest import newest_rows
+from penstock.state.newest import newest_places, newest_rows
 from penstock.zset.column import equal_rows
+from penstock.zset.taking import take_columns
 from penstock.zset.weights import any_negative
 from penstock.zset.zset import ZSet, union
 
@@ -129,16 +130,30 @@ def _look_up(table: Table, batch: Batch, starts: np.ndarray) -> tuple[np.ndarray
     keys = [batch.columns[k] for k in table.key]
     if len(starts) < len(batch):
         keys = [k.take(starts) for k in keys]
-    owners, stored = newest_rows(table.keyed, batch.hashes[starts], keys)
+    places = newest_places(table.keyed, batch.hashes[starts], keys)
     weights = batch.weights
     goes = weights < 0
-    if stored is not None and goes.any():
+    for owners, stored, theirs in places:
         rows = starts[owners]
-        same = weights[rows] == -1
-        for mine, theirs in zip(batch.columns, stored.columns, strict=True):
-            same &= equal_rows(mine.take(rows), theirs)
-        goes[rows[same]] = False
+        removes = np.flatnonzero(weights[rows] == -1)
+        if len(removes):
+            rows, theirs = rows[removes], theirs[removes]
+            goes[rows[_same_values(table, batch, rows, stored, theirs)]] = False
+    owners = np.concatenate([p[0] for p in places]) if places else np.zeros(0, np.int64)
     return owners, np.flatnonzero(goes)
+
+
+def _same_values(
+    table: Table, batch: Batch, rows: np.ndarray, stored: Batch, theirs: np.ndarray
+) -> np.ndarray:
+    """Row by row, whether all columns are the same; those of the key have been compared to find the row."""
+    others = [c for c in range(len(batch.columns)) if c not in table.key]
+    given = take_columns([batch.columns[c] for c in others], rows)
+    there = take_columns([stored.columns[c] for c in others], theirs)
+    same = np.ones(len(rows), np.bool_)
+    for a, b in zip(given, there, strict=True):
+        same &= equal_rows(a, b)
+    return same
 
 
 def upsert(table: Table, delta: ZSet, pending: ZSet | None) -> ZSet:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.base.errors import InvalidDelta, PenstockError, TypeMismatch, UndefinedColumn
-from penstock.base.limits import FEW_ROWS_MAX
+from penstock.base.limits import COMBINED_ROWS_MAX, FEW_ROWS_MAX
 from penstock.zset.column import Column, constant, from_pylist
 from penstock.zset.interchange import from_arrow
 from penstock.zset.types import Schema, SqlType
@@ -184,6 +184,9 @@ def _from_arrow(
 ) -> tuple[tuple[Column, ...], np.ndarray]:
     places, weight = matching.places(data.schema)
     schema, count = matching.schema, data.num_rows
+    several = isinstance(data, pa.Table) and data.num_columns and data.column(0).num_chunks > 1
+    if several and 0 < count <= COMBINED_ROWS_MAX:
+        data = data.combine_chunks()
     columns = []
     for i, place in enumerate(places):
         type = schema.types[i]

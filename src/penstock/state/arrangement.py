@@ -19,9 +19,11 @@ from penstock.base.limits import (
     MERGE_AT_ONCE_ROWS_MAX,
     MERGE_ROWS_MIN,
     MERGE_ROWS_PER_APPENDED_ROW,
+    SMALL_APPEND_ROWS_MAX,
     SMALL_BATCH_ROWS_MAX,
 )
 from penstock.kernels.ranges import expand
+from penstock.kernels.search import lower_bounds
 from penstock.state import measures as m
 from penstock.state.batch import Batch, Layout, merge
 from penstock.state.insert import insert_rows
@@ -103,6 +105,8 @@ class Arrangement:
         """Add a batch, and pay for some merging. If that fails (a file is corrupt) the batch has been added."""
         if not len(batch):
             return
+        for column in batch.columns:
+            column.settle()
         if self._fresh is not None:
             self._fresh.append(batch)
         self._add(batch)
@@ -114,6 +118,7 @@ class Arrangement:
         if (
             before
             and before + len(batch) <= SMALL_BATCH_ROWS_MAX
+            and self._merges_at_once(len(batch))
             and not (self._merging and self._is_merging(batches[-2]))
         ):
             last = batches[-2]
@@ -129,6 +134,14 @@ class Arrangement:
             self._start_merges()
         if self._merging:
             self._work(len(batch))
+
+    def _merges_at_once(self, appended: int) -> bool:
+        """Whether a small batch joins the newest one, or waits until several have come together."""
+        layout = self.layout
+        if layout.unique or layout.eager:
+            return True  # state that stays small because it is added up
+        # Sorting rows by all their columns is dear even for few.
+        return appended <= SMALL_APPEND_ROWS_MAX and not layout.orders_all
 
     def _is_merging(self, batch: Batch) -> bool:
         return any(batch is x.older or batch is x.newer for x in self._merging)
@@ -241,7 +254,7 @@ def probe_batch(
         return None
     if len(hashes) == 1:
         return _probe_one(layout, batch, hashes[0], keys)
-    low = found.searchsorted(hashes, "left")
+    low = lower_bounds(found, hashes)
     there = low < len(found)
     if not there.all():
         low = np.minimum(low, len(found) - 1)

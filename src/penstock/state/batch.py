@@ -23,6 +23,7 @@ from penstock.state import measures as m
 from penstock.state.grouping import exact_groups
 from penstock.state.measures import Measure
 from penstock.zset.column import Column, concat, empty, equal_rows
+from penstock.zset.taking import take_columns
 from penstock.zset.types import SqlType
 from penstock.zset.zset import ZSet
 
@@ -42,6 +43,11 @@ class Layout:
     def compared(self) -> tuple[int, ...]:
         """The columns that a look-up compares."""
         return tuple(range(len(self.types))) if self.unique else self.key
+
+    @cached_property
+    def orders_all(self) -> bool:
+        """True where every column is in the order: rows that tie are equal."""
+        return len({k.column for k in self.order}) == len(self.types) > 0
 
 
 class Batch:
@@ -76,7 +82,7 @@ class Batch:
         return Batch(self.hashes[start:stop], columns, parts)
 
     def take(self, index: np.ndarray) -> Batch:
-        columns = tuple([c.take(index) for c in self.columns])
+        columns = tuple(take_columns(self.columns, index))
         return Batch(self.hashes[index], columns, tuple([m.take(x, index) for x in self.measures]))
 
     def range(self, first: int, last: int) -> Batch:
@@ -114,13 +120,13 @@ def build(
             if removed.any():
                 early = np.concatenate((np.flatnonzero(removed), np.flatnonzero(~removed)))
                 return _consolidated(layout, batch.take(early[sort_order(hashes[early])]), cancel)
-        batch = _sorted(layout, batch)
+        return _arranged(layout, batch, cancel)
     return _consolidated(layout, batch, cancel)
 
 
 def merge(layout: Layout, batches: Sequence[Batch], cancel: bool = True) -> Batch:
     """Batches of one layout as one, by the law: equal rows add up, zeros vanish."""
-    return _consolidated(layout, _sorted(layout, concat_batches(batches)), cancel)
+    return _arranged(layout, concat_batches(batches), cancel)
 
 
 def concat_batches(batches: Sequence[Batch]) -> Batch:
@@ -131,6 +137,20 @@ def concat_batches(batches: Sequence[Batch]) -> Batch:
     measures = tuple([m.concat(parts) for parts in zip(*[b.measures for b in batches], strict=True)])
     hashes = np.concatenate([b.hashes for b in batches])
     return Batch(hashes, columns, measures)
+
+
+def _arranged(layout: Layout, batch: Batch, cancel: bool) -> Batch:
+    """Rows in any order as a batch of the layout."""
+    if not layout.orders_all or not len(batch):
+        return _consolidated(layout, _sorted(layout, batch), cancel)
+    # The sort finds equal rows on its way, so what cancels costs nothing more to find.
+    rows, change = sort_rows(batch.columns, layout.order, batch.hashes)
+    starts = np.flatnonzero(change)
+    measures = [m.sum_groups(m.take(x, rows), starts) for x in batch.measures]
+    kept = np.flatnonzero(m.any_nonzero(measures))
+    first = rows[starts[kept]]
+    columns = tuple(take_columns(batch.columns, first))
+    return Batch(batch.hashes[first], columns, tuple([m.take(x, kept) for x in measures]))
 
 
 def _sorted(layout: Layout, batch: Batch) -> Batch:

@@ -38,6 +38,8 @@ class Contents:
         return self._arrangement.name
 
     def append(self, delta: ZSet) -> None:
+        for column in delta.columns:
+            column.settle()
         if self._fresh is not None:
             self._fresh.append(delta)
         rows = delta.weights.size

@@ -10,18 +10,17 @@ from penstock.state.arrangement import Arrangement, probe_batch
 from penstock.state.batch import Batch, concat_batches
 from penstock.zset.column import Column
 
+Places = tuple[np.ndarray, Batch, np.ndarray]  # which keys, the batch that has them, its rows
 
-def newest_rows(
-    arrangement: Arrangement, hashes: np.ndarray, keys: Sequence[Column]
-) -> tuple[np.ndarray, Batch | None]:
-    """The rows that stand under these (different) keys: which keys have one, and the rows in that order.
+
+def newest_places(arrangement: Arrangement, hashes: np.ndarray, keys: Sequence[Column]) -> list[Places]:
+    """Where the rows of these (different) keys stand; keys without a row are left out.
 
     From the newest batch to the oldest: one that has a +1 row for a key has its row, and one that has
     only a -1 row says that it is gone. Either way older batches need not be asked.
     """
     waiting = np.arange(len(hashes))
-    owners: list[np.ndarray] = []
-    rows: list[Batch] = []
+    places: list[Places] = []
     for batch in reversed(arrangement.batches):
         if not len(waiting):
             break
@@ -33,13 +32,21 @@ def newest_rows(
         if found is None:
             continue
         mine, theirs = found
-        present = batch.weights[theirs] > 0
-        if present.any():
-            owners.append(waiting[mine[present]])
-            rows.append(batch.take(theirs[present]))
+        present = np.flatnonzero(batch.weights[theirs] > 0)
+        if len(present):
+            places.append((waiting[mine[present]], batch, theirs[present]))
         settled = np.zeros(len(waiting), np.bool_)
         settled[mine] = True
         waiting = waiting[~settled]
-    if not rows:
+    return places
+
+
+def newest_rows(
+    arrangement: Arrangement, hashes: np.ndarray, keys: Sequence[Column]
+) -> tuple[np.ndarray, Batch | None]:
+    """The rows that stand under these (different) keys: which keys have one, and the rows in that order."""
+    places = newest_places(arrangement, hashes, keys)
+    if not places:
         return np.zeros(0, np.int64), None
-    return np.concatenate(owners), concat_batches(rows)
+    rows = concat_batches([batch.take(theirs) for _, batch, theirs in places])
+    return np.concatenate([owners for owners, _, _ in places]), rows

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from penstock.zset.types import SqlType
 
+_INT64 = pa.int64()
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 # One row of a short array is taken as a slice: a tenth of the cost of take. A slice keeps the whole
@@ -42,7 +43,7 @@ class Column:
             if len(index) == 1 and len(self.values) <= _SLICED_ROWS_MAX:
                 at = int(index[0])
                 return Column(self.type, self.values.slice(at, 1))
-            return Column(self.type, self.values.take(pa.array(index)))
+            return Column(self.type, take_arrow(self.values, as_indices(index)))
         valid = self.valid
         return Column(self.type, self.values[index], None if valid is None else valid[index])
 
@@ -82,6 +83,9 @@ class Column:
             size += 40 * len(self.values)  # the integers themselves
         return int(size)
 
+    def settle(self) -> None:
+        """Hold on to no more than the column's own rows: for columns that are kept."""
+
     def to_pylist(self) -> list[Any]:
         """Python values as pyarrow gives them: for messages and tests, never for work."""
         from penstock.zset.interchange import to_arrow
@@ -90,6 +94,23 @@ class Column:
 
     def __repr__(self) -> str:
         return f"Column({self.type}, {self.to_pylist()!r})"
+
+
+# Called without pyarrow's Python wrappers, which cost as much as taking a hundred rows does.
+_ARRAY_TAKE = pc.get_function("array_take")
+_TAKE_OPTIONS = pc.TakeOptions(boundscheck=True)
+
+
+def take_arrow(values: pa.Array, indices: pa.Array) -> pa.Array:
+    """The rows of an Arrow array at these positions."""
+    return _ARRAY_TAKE.call([values, indices], _TAKE_OPTIONS)
+
+
+def as_indices(index: np.ndarray) -> pa.Array:
+    """Positions in the form that Arrow takes, without a copy where possible."""
+    if index.dtype != np.int64 or not index.flags.c_contiguous:
+        return pa.array(index)
+    return pa.Array.from_buffers(_INT64, len(index), [None, pa.py_buffer(index)], 0)
 
 
 def concat(columns: Sequence[Column]) -> Column:

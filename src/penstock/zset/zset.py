@@ -8,6 +8,7 @@ import numpy as np
 
 from penstock.zset import weights as w
 from penstock.zset.column import Column, concat, empty, equal_rows, same_value
+from penstock.zset.taking import take_columns
 from penstock.zset.types import SqlType
 
 _NO_ROWS = np.zeros(0, np.int64)
@@ -29,10 +30,10 @@ class ZSet:
         return len(self.weights)
 
     def take(self, index: np.ndarray) -> ZSet:
-        return ZSet(tuple([c.take(index) for c in self.columns]), w.take(self.weights, index))
+        return ZSet(tuple(take_columns(self.columns, index)), w.take(self.weights, index))
 
     def filter(self, mask: np.ndarray) -> ZSet:
-        return ZSet(tuple([c.filter(mask) for c in self.columns]), self.weights[mask])
+        return self.take(np.flatnonzero(mask))
 
     def select(self, positions: Sequence[int]) -> ZSet:
         """These columns, in this order."""
@@ -76,7 +77,8 @@ def without_pairs(rows: ZSet) -> ZSet:
                 return rows
         return rows.take(_NO_ROWS)
     first = np.flatnonzero((weights[:-1] == -1) & (weights[1:] == 1))
-    for column in rows.columns:
+    # Numbers first: where one of them differs, which is the rule, no text has to be compared.
+    for column in sorted(rows.columns, key=_is_arrow):
         if not len(first):
             return rows
         first = first[equal_rows(column.take(first), column.take(first + 1))]
@@ -86,6 +88,10 @@ def without_pairs(rows: ZSet) -> ZSet:
     keep[first] = False
     keep[first + 1] = False
     return rows.filter(keep)
+
+
+def _is_arrow(column: Column) -> bool:
+    return column.type.kind == "arrow"
 
 
 def empty_zset(types: Sequence[SqlType]) -> ZSet:

@@ -14,19 +14,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from penstock.circuit.operator import Delta, Result, Stateless
 from penstock.evaluate.compile import Predicate, compile_predicate
 from penstock.kernels.hashing import hash_columns
 from penstock.plan.expr import Expr
 from penstock.state.arrangement import Arrangement, probe_batch
 from penstock.state.batch import Batch
-from penstock.zset.zset import ZSet, union
+from penstock.zset.column import concat
+from penstock.zset.taking import take_later
+from penstock.zset.zset import ZSet
 
 
 class LookUp(Stateless):
     """Inputs: the rows, and (where it sees the epoch's new rows) the arrangement's delta.
 
-    >>> import numpy as np
     >>> from penstock.circuit.operators.arrange import Arrange
     >>> from penstock.zset.column import from_pylist
     >>> from penstock.zset.types import BIGINT
@@ -72,18 +75,28 @@ class LookUp(Stateless):
             return None
         keys = [rows.columns[p] for p in self._probe]
         hashes = hash_columns(keys, count)
-        parts: list[ZSet] = []
+        found: list[tuple[Batch, np.ndarray, np.ndarray]] = []
         for batch in batches:
-            found = probe_batch(arrangement.layout, batch, hashes, keys)
-            if found is None:
-                continue
-            mine, theirs = found
-            columns = [c.take(mine) for c in rows.columns]
-            columns += [batch.columns[p].take(theirs) for p in self._columns]
-            parts.append(
-                _pass(ZSet(tuple(columns), rows.weights[mine] * batch.weights[theirs]), self._filters)
-            )
-        return union(parts) if parts else None
+            pairs = probe_batch(arrangement.layout, batch, hashes, keys)
+            if pairs is not None:
+                found.append((batch, *pairs))
+        if not found:
+            return None
+        return _pass(self._joined(rows, found), self._filters)
+
+    def _joined(self, rows: ZSet, found: Sequence[tuple[Batch, np.ndarray, np.ndarray]]) -> ZSet:
+        """The rows side by side with those found. What is found in several batches is put together first:
+        the rows' own columns, most of the work, are then taken once."""
+        parts = [take_later([batch.columns[p] for p in self._columns], theirs) for batch, _, theirs in found]
+        weights = [batch.weights[theirs] for batch, _, theirs in found]
+        if len(found) == 1:
+            mine, others, weight = found[0][1], parts[0], weights[0]
+        else:
+            mine, weight = np.concatenate([f[1] for f in found]), np.concatenate(weights)
+            others = [concat(columns) for columns in zip(*parts, strict=True)]
+        if len(mine) == len(rows) and (mine == np.arange(len(mine))).all():
+            return ZSet((*rows.columns, *others), rows.weights * weight)
+        return ZSet((*take_later(rows.columns, mine), *others), rows.weights[mine] * weight)
 
 
 def _matchable(rows: ZSet, positions: Sequence[int]) -> ZSet:

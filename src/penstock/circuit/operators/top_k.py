@@ -11,6 +11,7 @@ whole row. State: the rows in order, and the prefix, as bags whose weights add.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -76,8 +77,11 @@ class TopK(Recorded):
     def step(self, deltas: Sequence[Delta], state: Sequence[Arrangement]) -> Result:
         delta = deltas[0]
         assert isinstance(delta, ZSet)
-        batch = build(self.layouts[0], delta.columns, (delta.weights,), cancel=False)
-        ranked = self._rank(batch, state)
+        batch = build(self.layouts[0], delta.columns, (delta.weights,))
+        reach = self._reach(batch, state[1])
+        if not reach:
+            return (delta if self._limit is None and len(batch) else None), (batch, None)
+        ranked = self._rank(batch, batch.slice(0, reach), state)
         new = _first(ranked.now, self._size)
         change = _changes(ranked.columns, new - ranked.old)
         prefix = None if change is None else build(self.layouts[1], change.columns, (change.weights,))
@@ -91,13 +95,23 @@ class TopK(Recorded):
         """The part of a prefix after the offset."""
         return prefix - _first(prefix, self._offset)
 
-    def _rank(self, batch: Batch, state: Sequence[Arrangement]) -> Ranked:
-        """The rows of the old prefix and those that may be in the new one."""
+    def _reach(self, batch: Batch, prefix: Arrangement) -> int:
+        """How many rows of the (sorted) delta do not come after the end of the old prefix."""
+        if not self._size or len(prefix.batches) != 1:
+            return len(batch)
+        old = prefix.batches[0]
+        if int(old.weights.sum()) < self._size or (old.weights < 0).any():
+            return len(batch)  # the prefix has everything there is
+        end = sort_key(old.columns, self._order)(len(old) - 1)
+        return bisect_right(range(len(batch)), end, key=sort_key(batch.columns, self._order))
+
+    def _rank(self, batch: Batch, near: Batch, state: Sequence[Arrangement]) -> Ranked:
+        """The rows of the old prefix and those that may be in the new one; `near` is the delta up to its end."""
         rows, prefix = state
-        old = concat_batches(prefix.batches) if prefix.batches else batch.slice(0, 0)
-        columns = tuple([concat((a, b)) for a, b in zip(old.columns, batch.columns, strict=True)])
-        before = np.concatenate((old.weights, np.zeros(len(batch), np.int64)))
-        ranked = self._added_up(columns, before, np.concatenate((old.weights, batch.weights)))
+        old = concat_batches(prefix.batches) if prefix.batches else near.slice(0, 0)
+        columns = tuple([concat((a, b)) for a, b in zip(old.columns, near.columns, strict=True)])
+        before = np.concatenate((old.weights, np.zeros(len(near), np.int64)))
+        ranked = self._added_up(columns, before, np.concatenate((old.weights, near.weights)))
         if int(ranked.old.sum()) < self._size:
             return ranked  # the prefix has everything there is
         if not self._size:

@@ -18,6 +18,7 @@ from penstock.plan.rules.push_filters import push_filters
 from penstock.plan.rules.push_semi_joins import push_semi_joins
 from penstock.plan.rules.simplify import simplify
 from penstock.plan.rules.single_to_left import single_to_left
+from penstock.plan.rules.threshold_to_semi import threshold_to_semi
 
 RULES: tuple[Callable[[Node], Node], ...] = (
     merge_projects,
@@ -38,5 +39,6 @@ RULES: tuple[Callable[[Node], Node], ...] = (
     prune_columns,
     simplify,
     merge_projects,
+    threshold_to_semi,
     name_columns,
 )

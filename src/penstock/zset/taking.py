@@ -1,0 +1,112 @@
+"""Taking rows of several columns at once, and of text only when somebody looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.zset.column import Column, as_indices, take_arrow
+from penstock.zset.types import SqlType
+
+
+class TakenLater(Column):
+    """Rows of an Arrow column of which only the places are known: they are taken when somebody looks.
+
+    A join carries the text of its rows from look-up to look-up, and most rows are lost on the way:
+    taking rows of such a column costs a numpy index. It keeps the whole source alive until then, so
+    what is kept beyond a tick must be settled.
+
+    >>> from penstock.zset.types import VARCHAR
+    >>> later = TakenLater(VARCHAR, pa.array(["a", "b", "c"], pa.large_string()), np.array([2, 0]))
+    >>> len(later), later.take(np.array([1, 0])), later.slice(0, 1)
+    (2, Column(VARCHAR, ['a', 'c']), Column(VARCHAR, ['c']))
+    """
+
+    __slots__ = ("_index", "_source", "_taken")
+
+    def __init__(self, type: SqlType, source: pa.Array, index: np.ndarray) -> None:
+        self.type = type
+        self.valid = None
+        self._source: pa.Array | None = source
+        self._index = index
+        self._taken: pa.Array | None = None
+
+    @property
+    def values(self) -> Any:
+        if self._taken is None:
+            self._taken = take_arrow(self._source, as_indices(self._index))
+            self._source = None
+        return self._taken
+
+    def places(self) -> tuple[pa.Array, np.ndarray] | None:
+        """The source and the rows of it; None once they have been taken."""
+        return None if self._source is None else (self._source, self._index)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def take(self, index: np.ndarray) -> Column:
+        if self._source is None:
+            return super().take(index)
+        return TakenLater(self.type, self._source, self._index[index])
+
+    def filter(self, mask: np.ndarray) -> Column:
+        return self.take(np.flatnonzero(mask))
+
+    def slice(self, start: int, stop: int) -> Column:
+        if self._source is None:
+            return super().slice(start, stop)
+        return TakenLater(self.type, self._source, self._index[start:stop])
+
+    def settle(self) -> None:
+        assert self.values is not None
+
+
+def take_later(columns: Sequence[Column], index: np.ndarray) -> list[Column]:
+    """`take_columns`, but text is not taken before somebody looks at it."""
+    composed: dict[int, np.ndarray] = {}
+    taken: list[Column] = []
+    for column in columns:
+        if column.type.kind != "arrow":
+            valid = column.valid
+            taken.append(Column(column.type, column.values[index], None if valid is None else valid[index]))
+            continue
+        places = column.places() if isinstance(column, TakenLater) else None
+        if places is None:
+            taken.append(TakenLater(column.type, column.values, index))
+            continue
+        source, before = places  # columns that were taken together share their index: composed once
+        after = composed.get(id(before))
+        if after is None:
+            after = composed[id(before)] = before[index]
+        taken.append(TakenLater(column.type, source, after))
+    return taken
+
+
+def take_columns(columns: Sequence[Column], index: np.ndarray) -> list[Column]:
+    """The rows at these positions, of several columns: the index is prepared for Arrow once.
+
+    >>> from penstock.zset.column import from_pylist
+    >>> from penstock.zset.types import BIGINT, VARCHAR
+    >>> take_columns([from_pylist(BIGINT, [1, 2]), from_pylist(VARCHAR, ["a", "b"])], np.array([1, 1]))
+    [Column(BIGINT, [2, 2]), Column(VARCHAR, ['b', 'b'])]
+    """
+    if len(index) == 1:
+        return [c.take(index) for c in columns]
+    indices = None
+    taken: list[Column] = []
+    for column in columns:
+        type = column.type
+        if type.kind != "arrow":
+            valid = column.valid
+            taken.append(Column(type, column.values[index], None if valid is None else valid[index]))
+        elif isinstance(column, TakenLater):
+            taken.append(column.take(index))
+        else:
+            if indices is None:
+                indices = as_indices(index)
+            taken.append(Column(type, take_arrow(column.values, indices)))
+    return taken
