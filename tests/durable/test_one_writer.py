@@ -172,13 +172,10 @@ def _race(location: Location, tmp_path: Path, seconds: float) -> None:
     program = "from durable.small_limits import SMALL, set_limits\nimport penstock\nset_limits(SMALL)\n"
     program += textwrap.dedent(_RACER)
     paths = os.pathsep.join([str(Path(__file__).parent.parent), *filter(None, sys.path)])
-    until = str(time.time() + seconds)
+    until, options = str(time.time() + seconds), json.dumps(dict(location.options))
     racers = [
         subprocess.Popen(
-            [
-                *(sys.executable, "-c", program, location.url, json.dumps(dict(location.options))),
-                *(str(n), until, str(tmp_path / "cache")),
-            ],
+            [sys.executable, "-c", program, location.url, options, str(n), until, str(tmp_path / "cache")],
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": paths},

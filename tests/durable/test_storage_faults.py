@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -119,9 +120,16 @@ def test_faults_that_pass(
 ) -> None:
     if location.scheme == "s3" and (name != "all of them" or mode != "durable"):
         pytest.skip("one of them there: it is slow")
-    made = inject(monkeypatch, 1, TRANSIENT[name])
+    rates = TRANSIENT[name]
+    if location.scheme == "memory":  # nothing is tried again there, and opening reads every file
+        often = {
+            name: getattr(rates, name) / 10 for name in ("time_out_before", "time_out_after", "throttled")
+        }
+        rates = replace(rates, **often)
+    made = inject(monkeypatch, 1, rates)
     voyage = Voyage(location, 1, tmp_path / "cache", mode)
-    voyage.arrive(25 if location.scheme == "s3" else 60)
+    for last in (12, 25) if location.scheme == "s3" else (15, 30, 45, 60):
+        voyage.arrive(last)
     assert sum(f.injected.total() for f in made) > 0
     assert not [e for e in voyage.errors if isinstance(e, CorruptState)]
     monkeypatch.setattr(opening, "open_objects", open_objects)
@@ -133,9 +141,10 @@ def test_faults_that_pass(
 def test_bits_that_flip_on_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reads of remote files come back wrong now and then: they are read again, or refused by name."""
     location = Location.parse(f"memory://{tmp_path.name}-flips")
-    made = inject(monkeypatch, 2, Rates(flipped=0.1))
+    made = inject(monkeypatch, 2, Rates(flipped=0.03))
     voyage = Voyage(location, 3, tmp_path / "cache")
-    voyage.arrive(60)
+    for last in range(10, 61, 5):
+        voyage.arrive(last)
     assert sum(f.injected["flipped"] for f in made) > 0
     for error in voyage.errors:
         assert isinstance(error, PenstockError)
@@ -166,12 +175,21 @@ def test_the_network_fails(s3_server: S3Server, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A flow that has everything: files, chunks, a log that is not flushed yet."""
-    folder = tmp_path_factory.mktemp("sound") / "flow"
+    """A flow as its process left it when it was killed: files, chunks, a log that is not flushed yet."""
+    folder = tmp_path_factory.mktemp("sound")
+    left = folder / "left"
     with small_limits():
-        voyage = Voyage(Location.parse(folder), 7, folder)
-        voyage.arrive(70)
-    return folder
+        voyage = Voyage(Location.parse(folder / "flow"), 7, folder)
+        voyage.arrive(50)
+        with voyage.open() as flow:
+            for step, _ in steps(7):
+                if step.number > 50:
+                    step.run(flow)
+                if step.number == 70:
+                    break
+            flow._store._join_background()  # type: ignore[union-attr]  # a copy has no half-written file
+            shutil.copytree(folder / "flow", left)
+    return left
 
 
 def damaged_copies(
@@ -203,15 +221,13 @@ def judged(copy: Path) -> str:
     try:
         with voyage.open() as flow:
             voyage.judge(flow)
-            for step, model in steps(7):  # noqa: B007
+            for step, _ in steps(7):
                 if step.number > 70:
                     step.run(flow)
-                    voyage.started = step.number
-                    voyage.acknowledged = step.number
                 if step.number == 80:
                     break
+            voyage.acknowledged = voyage.started = 80
             voyage.judge(flow)
-            assert flow.epoch == model.epoch
     except PenstockError as error:
         return str(error)
     return ""

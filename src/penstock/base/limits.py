@@ -71,6 +71,9 @@ CHECKSUM_BLOCK_BYTES = 1 << 20
 # A call to storage that takes longer than this has failed, and its outcome is not known.
 STORAGE_CALL_SECONDS_MAX = 120
 
+# After this long without an answer from the database the storage itself is asked what is wrong.
+STORAGE_ASK_AFTER_SECONDS = 5
+
 # Rows of the database fetched at a time.
 SCAN_ROWS_MAX = 512
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -16,15 +17,17 @@ from typing import Any, TypeVar
 
 from slatedb import uniffi as slate
 
-from penstock.base.errors import CorruptState, Fenced, PenstockError, StorageError
+from penstock.base.errors import CorruptState, Fenced, PenstockError, StorageError, StorageUnavailable
 from penstock.base.limits import (
     READER_POLL_MS,
     SCAN_ROWS_MAX,
+    STORAGE_ASK_AFTER_SECONDS,
     STORAGE_CALL_SECONDS_MAX,
     TRUTH_COLLECT_SECONDS,
 )
 from penstock.commit.wal_disk import WalDisk
 from penstock.store.location import Location
+from penstock.store.open import open_objects
 from penstock.store.slate import slate_store
 
 T = TypeVar("T")
@@ -36,6 +39,8 @@ class Truth:
     def __init__(self, location: Location, read_only: bool = False, sync: bool = True) -> None:
         self._disk = WalDisk(location.path / "db" / "wal") if sync and location.scheme == "file" else None
         self._url = location.url
+        self._objects = open_objects(location)
+        self._stuck = False  # storage has left a call without an answer
         self.read_only = read_only
         self._db: Any = None
         self._loop = asyncio.new_event_loop()
@@ -64,15 +69,46 @@ class Truth:
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
         future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            return future.result(STORAGE_CALL_SECONDS_MAX)
-        except FutureTimeout:
-            future.cancel()
-            raise StorageError(
-                f"storage at {self._url} has not answered for {STORAGE_CALL_SECONDS_MAX} seconds",
-                hint="Whether the last write is there is not known: open the flow again to see.",
-            ) from None
+            return self._answer(future)
         except slate.Error as error:
             raise self._translated(error) from None
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _answer(self, future: Future[T]) -> T:
+        """Wait for a call. SlateDB tries again without end, and does not say why: the storage is asked."""
+        if self._stuck:
+            return self._last_answer(future)
+        until = time.monotonic() + STORAGE_CALL_SECONDS_MAX
+        while time.monotonic() < until:
+            try:
+                return future.result(min(STORAGE_ASK_AFTER_SECONDS, STORAGE_CALL_SECONDS_MAX))
+            except FutureTimeout:
+                if not self.read_only:
+                    self._ask()
+        self._stuck = True
+        raise StorageError(
+            f"storage at {self._url} has not answered for {STORAGE_CALL_SECONDS_MAX} seconds",
+            hint="Whether the last write is there is not known: open the flow again to see.",
+        )
+
+    def _ask(self) -> None:
+        try:
+            self._objects.probe()
+        except StorageUnavailable:
+            pass  # it may come back
+        except StorageError:
+            self._stuck = True
+            raise
+
+    def _last_answer(self, future: Future[T]) -> T:
+        try:
+            return future.result(STORAGE_ASK_AFTER_SECONDS)
+        except FutureTimeout:
+            raise StorageError(
+                f"storage at {self._url} does not answer", hint="Open the flow again."
+            ) from None
 
     def _translated(self, error: slate.Error) -> PenstockError:
         text = getattr(error, "message", None) or str(error)
@@ -161,9 +197,18 @@ class Truth:
         await self._db.shutdown()
 
     def _end_loop(self) -> None:
+        asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+async def _cancel_others() -> None:
+    """End the calls that nobody waits for any more."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 async def _open_writer(store: Any, path: str) -> Any:

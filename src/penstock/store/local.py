@@ -19,6 +19,7 @@ from penstock.store.location import Location, check_name, is_name
 from penstock.store.objects import Data, Listing, Stored, as_bytes
 
 _PARTIAL = ".part-"
+_PROBE_BYTES = 4096  # a block: the least that a file takes
 
 
 class LocalObjects:
@@ -45,8 +46,9 @@ class LocalObjects:
                 os.scandir(self._root).close()
                 return
             make_folder(self._root)
-            with partial(self._root / "probe"):
-                pass
+            with partial(self._root / "probe") as (_, file):
+                file.write(bytes(_PROBE_BYTES))  # an empty file fits on a disk that is full
+                file.flush()
 
     def put(self, name: str, data: Data) -> None:
         path = self._path(name)
