@@ -188,3 +188,8 @@ GUESSED_NEEDLES_MIN = 128
 # A delta of up to this many rows has the chunks of all its columns joined in one call; larger ones column by
 # column, so that there is never a second copy of all of it.
 COMBINED_ROWS_MAX = 65_536
+
+# A large batch is read as it is, with what changed laid around it, while the changes are at most this share of it
+# and at most so many of its rows are gone: each of those cuts it in two.
+VISIBLE_REST_SHARE_MAX = 0.25
+VISIBLE_GONE_ROWS_MAX = 5_000

@@ -18,7 +18,7 @@ from penstock.engine.accept import rows_at
 from penstock.engine.catalog import Table, expand
 from penstock.engine.core import Core
 from penstock.engine.point import key_rows
-from penstock.engine.read import arrow_table
+from penstock.engine.showing import arrow_table
 from penstock.sql import statements as st
 from penstock.sql.parse_dml import values_rows
 from penstock.sql.tokens import fold, quote

@@ -54,7 +54,7 @@ from penstock.engine.opening import Settings
 from penstock.engine.options import read_options
 from penstock.engine.past_relations import past_relations
 from penstock.engine.progress import Counter
-from penstock.engine.read import arrow_table
+from penstock.engine.showing import arrow_table
 from penstock.engine.transaction import Transaction
 from penstock.engine.verify import Check, Verifier, gather
 from penstock.engine.watch import Change, Watch

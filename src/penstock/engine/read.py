@@ -8,22 +8,15 @@ import pyarrow as pa
 
 from penstock.base.errors import PenstockError
 from penstock.duck.connect import DuckError, connect, translate
-from penstock.engine.catalog import Catalog, MaterializedView, Table, View, expand
+from penstock.engine.catalog import Catalog, MaterializedView, Table, View
+from penstock.engine.showing import Showing, arrow_table
 from penstock.sql.bind import Binder
 from penstock.sql.tokens import fold, quote
-from penstock.zset.interchange import export, to_arrow
 from penstock.zset.types import Schema, SqlType
 from penstock.zset.zset import ZSet
 
 # Types whose Arrow form is another type in SQL: cast when DuckDB reads them.
 _CAST_ON_READ = ("HUGEINT", "UUID", "JSON", "NULL")
-
-
-def arrow_table(rows: ZSet, schema: Schema, plain: bool = True) -> pa.Table:
-    """A Z-set as an Arrow table, one row for each multiplicity. Column names may repeat."""
-    rows = expand(rows)
-    arrays = [export(c) if plain else to_arrow(c) for c in rows.columns]
-    return pa.table(arrays, names=list(schema.names))
 
 
 class Reader:
@@ -34,6 +27,7 @@ class Reader:
         self._binder = binder
         self._duck = connect()
         self._shown: dict[str, object] = {}  # what is registered for each relation: a version
+        self._showing: dict[int, Showing] = {}  # by the relation's id
 
     def close(self) -> None:
         self._duck.close()
@@ -59,6 +53,9 @@ class Reader:
             self._run(f"CREATE VIEW {quote(name)} AS SELECT {items} FROM {quote(_data_name(name))}")
         except PenstockError:
             del self._shown[fold(name)]
+            relation = self._catalog.find(name)
+            if relation is not None:
+                self._showing.pop(relation.id, None)
             self._duck.unregister(_data_name(name))
             raise
 
@@ -66,6 +63,9 @@ class Reader:
         self._run(f"DROP VIEW {quote(name)}")
         if fold(name) in self._shown:
             del self._shown[fold(name)]
+            relation = self._catalog.find(name)
+            if relation is not None:
+                self._showing.pop(relation.id, None)
             self._duck.unregister(_data_name(name))
 
     # -- queries ---------------------------------------------------------------------------
@@ -133,16 +133,19 @@ class Reader:
         relation = self._catalog.get(name)
         assert isinstance(relation, (Table, MaterializedView))
         if fold(name) in overrides:
-            rows, version = overrides[fold(name)], None
+            rows = overrides[fold(name)]
         elif rows_of is not None:
-            rows, version = rows_of(relation), None
+            rows = rows_of(relation)
         elif self._shown.get(fold(name)) == relation.version and relation.version:
             return
         else:
-            rows, version = relation.rows(), relation.version
-        table = arrow_table(rows, Schema(plain_names(relation.schema), relation.schema.types), plain=False)
-        self._register(name, table)
-        self._shown[fold(name)] = version
+            showing = self._showing.get(relation.id)
+            if showing is None:
+                showing = self._showing[relation.id] = Showing(_plain(relation.schema))
+            self._register(name, showing.table(relation))
+            self._shown[fold(name)] = relation.version
+            return
+        self._register(name, arrow_table(rows, _plain(relation.schema), plain=False))
 
     def _register(self, name: str, table: pa.Table) -> None:
         self._duck.register(_data_name(name), table)
@@ -157,6 +160,10 @@ class Reader:
 
 def _data_name(name: str) -> str:
     return f"penstock rows of {fold(name)}"
+
+
+def _plain(schema: Schema) -> Schema:
+    return Schema(plain_names(schema), schema.types)
 
 
 def plain_names(schema: Schema) -> tuple[str, ...]:
