@@ -7,16 +7,25 @@ import pyarrow as pa
 from penstock.engine.catalog import MaterializedView, Table, expand
 from penstock.state.batch import Batch
 from penstock.state.visible import Visible
+from penstock.zset.column import Column
 from penstock.zset.interchange import export, to_arrow
-from penstock.zset.types import Schema
+from penstock.zset.types import BIGINT, Schema
 from penstock.zset.zset import ZSet
 
 
 def arrow_table(rows: ZSet, schema: Schema, plain: bool = True) -> pa.Table:
     """A Z-set as an Arrow table, one row for each multiplicity. Column names may repeat."""
     rows = expand(rows)
-    arrays = [export(c) if plain else to_arrow(c) for c in rows.columns]
-    return pa.table(arrays, names=list(schema.names))
+    arrays = [export(c) if plain else _for_duckdb(c) for c in rows.columns]
+    return pa.Table.from_arrays(arrays, names=list(schema.names))
+
+
+def _for_duckdb(column: Column) -> pa.Array:
+    """A column as DuckDB reads it. A HUGEINT whose values fit goes as it is held, without a copy: the view over
+    it casts it anyway."""
+    if column.type.id == "HUGEINT" and column.values.dtype != object:
+        return to_arrow(Column(BIGINT, column.values, column.valid))
+    return to_arrow(column)
 
 
 class Showing:
