@@ -251,5 +251,7 @@ def test_a_damaged_batch_is_named(sound: Path, tmp_path: Path, kind: str) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["flipped", "torn"])
 def test_a_damaged_database_gives_no_wrong_answer(sound: Path, tmp_path: Path, kind: str) -> None:
-    for copy, _ in damaged_copies(sound, tmp_path, kind, "db", 12):
-        judged(copy)
+    # SlateDB reads some torn files for ever: what it does not answer soon it will never answer.
+    with small_limits(STORAGE_CALL_SECONDS_MAX=4):
+        for copy, _ in damaged_copies(sound, tmp_path, kind, "db", 12):
+            judged(copy)
