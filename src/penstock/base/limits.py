@@ -188,3 +188,6 @@ GUESSED_NEEDLES_MIN = 128
 # A delta of up to this many rows has the chunks of all its columns joined in one call; larger ones column by
 # column, so that there is never a second copy of all of it.
 COMBINED_ROWS_MAX = 65_536
+
+# Queries of which a session remembers the relations.
+REMEMBERED_QUERIES_MAX = 256

@@ -14,10 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.base.errors import BindError, CardinalityViolation, UndefinedColumn
-from penstock.engine.accept import rows_at
 from penstock.engine.catalog import Table, expand
 from penstock.engine.core import Core
-from penstock.engine.point import key_rows
+from penstock.engine.point import named_keys
 from penstock.engine.read import arrow_table
 from penstock.sql import statements as st
 from penstock.sql.parse_dml import values_rows
@@ -41,6 +40,8 @@ class View(Protocol):
     def pending(self, table: Table) -> ZSet | None: ...
 
     def rows(self, table: Table) -> ZSet: ...
+
+    def rows_at(self, table: Table, keys: ZSet) -> ZSet: ...
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def _on_conflict(view: View, table: Table, statement: st.Insert, rows: ZSet) -> 
                 hint="Give each key once in one INSERT.",
             )
         rows = rows.take(first)
-    old = rows_at(table, rows, view.pending(table))
+    old = view.rows_at(table, rows)
     taken = _keys_in(table, rows, old)
     fresh = rows.filter(~taken)
     if conflict.action == "nothing" or not len(old):
@@ -237,8 +238,8 @@ def _tail(from_text: st.Slice | None, where: st.Slice | None) -> tuple[str, str]
 
 def _over_touched(view: View, table: Table, sql: str) -> pa.Table:
     """The query over the table, or over only the rows under the keys that its WHERE names."""
-    rows = key_rows(view.core.binder, table, sql, view.pending(table))
-    return view.query(sql, overrides=None if rows is None else {fold(table.name): rows})
+    keys = named_keys(view.core.binder, table, sql)
+    return view.query(sql, overrides=None if keys is None else {fold(table.name): view.rows_at(table, keys)})
 
 
 @dataclass(frozen=True)
