@@ -208,7 +208,7 @@ def test_a_query_is_cancelled_and_holds_nobody_up(flow: Flow) -> None:
     assert total(a) == 155
 
 
-def test_transfers_keep_the_total(flow: Flow, each_hash: str) -> None:
+def test_transfers_keep_the_total(each_hash: str, flow: Flow) -> None:
     flow.sql("DELETE FROM account")
     flow.sql("INSERT INTO account SELECT i, 100 FROM range(8) t(i)")
     done: list[int] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -102,7 +103,7 @@ class Reader:
     def columns(self, sql: str) -> list[tuple[str, str]]:
         """Names and types of a query's columns."""
         try:
-            relation = self._duck.sql(sql)
+            relation = bound(self._duck, sql)
         except DuckError as error:
             raise translate(error, sql) from None
         return list(zip(relation.columns, [str(t) for t in relation.types], strict=True))
@@ -170,9 +171,18 @@ def shown_rows(relation: Table | MaterializedView, rows: ZSet) -> pa.Table:
     return arrow_table(rows, Schema(plain_names(relation.schema), relation.schema.types), plain=False)
 
 
+def bound(duck: DuckConnection, sql: str) -> Any:
+    """DuckDB's relation for a query, which has not run yet; None for a statement without a result."""
+    try:
+        return duck.sql(sql)
+    except DuckError:
+        duck.execute(sql)  # raises the same, but with its place in the text
+        raise
+
+
 def fetched(duck: DuckConnection, sql: str) -> pa.Table:
     """The answer as an Arrow table, with the types in DuckDB's words: Arrow's are fewer (see `type_names`)."""
-    relation = duck.sql(sql)
+    relation = bound(duck, sql)
     if relation is None:  # a statement without a result
         return pa.table({})
     answer = relation.to_arrow_table()

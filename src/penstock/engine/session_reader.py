@@ -15,7 +15,7 @@ from penstock.base.limits import REMEMBERED_QUERIES_MAX
 from penstock.duck.connect import DuckConnection, DuckError, cursor_of, translate
 from penstock.engine.catalog import Relation, View
 from penstock.engine.core import Core
-from penstock.engine.read import RowsOf, column_list, data_name, fetched, shown_rows
+from penstock.engine.read import RowsOf, bound, column_list, data_name, fetched, shown_rows
 from penstock.sql.binding import quoted_text
 from penstock.sql.tokens import fold, quote
 
@@ -121,7 +121,7 @@ class SessionReader:
     def columns(self, sql: str) -> list[tuple[str, str]]:
         """Names and types of a query's columns."""
         try:
-            relation = self._duck.sql(sql)
+            relation = bound(self._duck, sql)
         except DuckError as error:
             raise translate(error, sql) from None
         return list(zip(relation.columns, [str(t) for t in relation.types], strict=True))

@@ -91,7 +91,7 @@ def _by_key(parameters: Parameters) -> dict[int | str, Any]:
         return dict(parameters)
     if isinstance(parameters, (str, bytes)):
         raise TypeMismatch("the parameters are a list or a dict, not one text", hint="Write [value].")
-    return {i: v for i, v in enumerate(parameters, start=1)}
+    return dict(enumerate(parameters, start=1))
 
 
 def literal(value: Any) -> str:
