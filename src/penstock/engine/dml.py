@@ -68,7 +68,7 @@ def _proposed(view: View, table: Table, statement: st.Insert) -> ZSet:
     """The rows that an INSERT brings, with defaults and casts."""
     schema = table.schema
     source = statement.source.text
-    targets = _positions(table, statement.columns) if statement.columns is not None else None
+    targets = positions(table, statement.columns) if statement.columns is not None else None
     if statement.default_values:
         source, targets = "SELECT 1", []
     elif statement.has_default:
@@ -76,7 +76,7 @@ def _proposed(view: View, table: Table, statement: st.Insert) -> ZSet:
     with_text = f"{statement.with_text.text} " if statement.with_text else ""
     if statement.by_name:
         given = [name for name, _ in view.core.reader.columns(with_text + source)]
-        targets = _positions(table, given)
+        targets = positions(table, given)
     if targets is None:
         targets = list(range(len(schema)))
     names = [quote(f"p{i}") for i in range(max(len(targets), 1))]
@@ -118,7 +118,8 @@ def _with_defaults(table: Table, statement: st.Insert, targets: list[int] | None
     return "VALUES " + ", ".join(texts)
 
 
-def _positions(table: Table, columns: Sequence[str]) -> list[int]:
+def positions(table: Table, columns: Sequence[str]) -> list[int]:
+    """The places of columns by name."""
     known = {fold(n): i for i, n in enumerate(table.schema.names)}
     for column in columns:
         if fold(column) not in known:
@@ -134,7 +135,7 @@ def _on_conflict(view: View, table: Table, statement: st.Insert, rows: ZSet) -> 
     assert conflict is not None
     if table.keyed is None:
         raise BindError(f'table "{table.name}" has no primary key that could conflict')
-    if conflict.target is not None and set(_positions(table, conflict.target)) != set(table.key):
+    if conflict.target is not None and set(positions(table, conflict.target)) != set(table.key):
         key = ", ".join(table.schema.names[k] for k in table.key)
         raise BindError("ON CONFLICT must name the primary key", hint=f"It is ({key}).")
     rows = expand(rows)
@@ -261,7 +262,7 @@ def _assigned(table: Table, assignments: Sequence[st.Assignment], old: Sequence[
     values = list(old)
     structs: list[str] = []
     for assignment in assignments:
-        positions = _positions(table, assignment.columns)
+        positions = positions(table, assignment.columns)
         if assignment.is_default:
             values[positions[0]] = f"({table.default_texts[positions[0]] or 'NULL'})"
         elif len(positions) == 1:

@@ -15,7 +15,7 @@ TIME_INFINITY = 2**63 - 1
 
 def date_text(days: int) -> str:
     """
-    >>> date_text(0), date_text(-719_529), date_text(DATE_INFINITY), date_text(2_932_897)
+    >>> date_text(0), date_text(-719_163), date_text(DATE_INFINITY), date_text(2_932_897)
     ('1970-01-01', '0001-12-31 BC', 'infinity', '10000-01-01')
     """
     if abs(days) >= DATE_INFINITY:
