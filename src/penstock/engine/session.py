@@ -17,7 +17,7 @@ What a transaction sees, and when it is refused:
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ from penstock.base.errors import (
     UndefinedSavepoint,
 )
 from penstock.engine import statements as run
+from penstock.engine.copy_in import copy_in, targets
 from penstock.engine.describe import Description, describe
 from penstock.engine.past_relations import past_relations
 from penstock.engine.read import RowsOf
@@ -41,6 +42,7 @@ from penstock.engine.transaction import Mark, Transaction
 from penstock.sql import statements as st
 from penstock.sql.binding import Parameters, bind
 from penstock.sql.parse import parse
+from penstock.zset.types import SqlType
 
 if TYPE_CHECKING:
     from penstock.engine.flow import Flow
@@ -218,6 +220,23 @@ class Session:
         answer = work(transaction)
         self._flow._commit(transaction)
         return answer
+
+    def columns_to_copy(self, name: str, columns: Sequence[str] | None) -> list[SqlType]:
+        """The types of the columns that COPY FROM gives values for."""
+        with self._flow._lock:
+            self._begin_statement()
+            table = self._flow._core.table(name)
+            return [table.schema.types[i] for i in targets(table, columns)]
+
+    def copy_in(self, name: str, columns: Sequence[str] | None, texts: pa.Table) -> int:
+        """Add rows of text (columns c0, c1, ...) to the open transaction; how many."""
+        assert self.transaction is not None
+        flow = self._flow
+        with flow._lock:
+            self._begin_statement()
+            table = flow._core.table(name)
+            with self._working(flow._core.reader.interrupt), run.positions_unknown():
+                return copy_in(self.transaction, table, targets(table, columns), texts)
 
     # -- definitions -----------------------------------------------------------------------
 
