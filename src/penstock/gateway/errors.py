@@ -75,3 +75,9 @@ class InvalidEncoding(PenstockError):
     """Text that is not UTF-8."""
 
     sqlstate = "22021"
+
+
+class ServerStops(PenstockError):
+    """The server is being stopped."""
+
+    sqlstate = "57P01"
