@@ -45,6 +45,10 @@ class Terminal:
             parts = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True)]
             self.say(" " * indent + "  ".join(parts).rstrip(), style="" if number else "bold")
 
+    def flush(self) -> None:
+        """Let a program that waits for the lines have them now."""
+        self._out.file.flush()
+
     # -- everything else -------------------------------------------------------------------
 
     def note(self, text: str) -> None:

@@ -262,13 +262,13 @@ def _assigned(table: Table, assignments: Sequence[st.Assignment], old: Sequence[
     values = list(old)
     structs: list[str] = []
     for assignment in assignments:
-        positions = positions(table, assignment.columns)
+        places = positions(table, assignment.columns)
         if assignment.is_default:
-            values[positions[0]] = f"({table.default_texts[positions[0]] or 'NULL'})"
-        elif len(positions) == 1:
-            values[positions[0]] = f"({assignment.expression})"
+            values[places[0]] = f"({table.default_texts[places[0]] or 'NULL'})"
+        elif len(places) == 1:
+            values[places[0]] = f"({assignment.expression})"
         else:
-            for field, position in enumerate(positions):
+            for field, position in enumerate(places):
                 values[position] = f'penstock_s{len(structs)}.s{len(structs)}."_c{field}"'
             structs.append(assignment.expression)
     types = table.schema.types

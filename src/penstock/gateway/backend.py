@@ -67,10 +67,8 @@ def ready_for_query(status: str) -> bytes:
 
 
 def row_description(fields: Sequence[Field]) -> bytes:
-    parts = [struct.pack(">H", len(fields))]
-    for f in fields:
-        parts.append(text(f.name) + struct.pack(">iHIhih", 0, 0, f.oid, f.size, f.modifier, f.format))
-    return message(b"T", b"".join(parts))
+    parts = [text(f.name) + struct.pack(">iHIhih", 0, 0, f.oid, f.size, f.modifier, f.format) for f in fields]
+    return message(b"T", struct.pack(">H", len(fields)) + b"".join(parts))
 
 
 def parameter_description(oids: Sequence[int]) -> bytes:

@@ -152,7 +152,7 @@ def _set_transaction(c: Cursor) -> Command:
         if c.take(*words):
             c.take("READ", "WRITE")
             return SetSetting("default_transaction_isolation", " ".join(words).lower())
-    c.fail("an isolation level")
+    return c.fail("an isolation level")
 
 
 def _value(c: Cursor) -> str | None:
@@ -209,7 +209,7 @@ def _discard(c: Cursor) -> Command:
     for what in ("ALL", "PLANS", "SEQUENCES", "TEMPORARY", "TEMP"):
         if c.take(what):
             return Discard(what)
-    c.fail("ALL, PLANS, SEQUENCES or TEMP")
+    return c.fail("ALL, PLANS, SEQUENCES or TEMP")
 
 
 def _deallocate(c: Cursor) -> Command:

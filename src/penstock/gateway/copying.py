@@ -80,7 +80,9 @@ class LineReader:
         body = f"[^{re.escape(o.quote)}{re.escape(o.escape)}]"
         inner = f"{re.escape(o.escape)}[{re.escape(o.quote)}{re.escape(o.escape)}]"
         lone = "" if o.escape == o.quote else f"|{re.escape(o.escape)}"
-        self._quoted = re.compile(f"{re.escape(o.quote)}((?:{body}|{inner}{lone})*){re.escape(o.quote)}", re.DOTALL)
+        self._quoted = re.compile(
+            f"{re.escape(o.quote)}((?:{body}|{inner}{lone})*){re.escape(o.quote)}", re.DOTALL
+        )
         self._escaped = re.compile(inner, re.DOTALL)
 
     def feed(self, data: bytes) -> Iterator[Row]:
@@ -134,7 +136,9 @@ class LineReader:
             null = self._options.null
             return [None if field == null else field for field in line.split(self._options.delimiter)]
         fields: Row = []
-        pattern = rf"((?:[^\\{re.escape(self._options.delimiter)}]|\\.)*)({re.escape(self._options.delimiter)}|$)"
+        pattern = (
+            rf"((?:[^\\{re.escape(self._options.delimiter)}]|\\.)*)({re.escape(self._options.delimiter)}|$)"
+        )
         at = 0
         for match in re.compile(pattern, re.DOTALL).finditer(line):
             if match.start() != at:

@@ -270,7 +270,9 @@ class Dialogue:
                 session.execute(portal.prepared.sql)
             return
         if not is_open:
-            raise TransactionError(f"{portal.prepared.sql.split()[0].upper()} can only be used in transaction blocks")
+            raise TransactionError(
+                f"{portal.prepared.sql.split()[0].upper()} can only be used in transaction blocks"
+            )
         portal.tag = session.execute(portal.prepared.sql)[-1].tag
         if isinstance(s, st.RollbackTo):
             self._failed = False
@@ -352,7 +354,11 @@ class Dialogue:
             raise DuplicateCursor(f'cursor "{message.portal}" already exists')
         if len(self._portals) >= PREPARED_MAX:
             raise NotSupported(f"more than {PREPARED_MAX} portals", hint="Close some.")
-        if self._failed and self.session.transaction is not None and not isinstance(prepared.statement, _ENDS):
+        if (
+            self._failed
+            and self.session.transaction is not None
+            and not isinstance(prepared.statement, _ENDS)
+        ):
             raise _aborted()
         self._work_out(prepared, columns=False)
         types = prepared.parameters or ()
@@ -378,7 +384,9 @@ class Dialogue:
             portal = self._portal(message.name)
             prepared, formats = portal.prepared, portal.formats
             if isinstance(prepared.statement, st.Query):
-                self._run(portal)  # it changes nothing, so it may as well run now: describing it costs as much
+                self._run(
+                    portal
+                )  # it changes nothing, so it may as well run now: describing it costs as much
             if portal.result is not None:
                 yield b.row_description(fields(portal.result.columns, formats))
                 return

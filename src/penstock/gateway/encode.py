@@ -96,7 +96,10 @@ def _strings(array: pa.Array) -> Cells:
     array = array.cast(pa.large_string())
     _, offsets_buffer, data_buffer = array.buffers()
     if not len(array) or data_buffer is None:
-        return Cells(np.zeros(0, np.uint8), np.where(valid, 0, -1) if valid is not None else np.zeros(len(array), np.int64))
+        return Cells(
+            np.zeros(0, np.uint8),
+            np.where(valid, 0, -1) if valid is not None else np.zeros(len(array), np.int64),
+        )
     offsets = np.frombuffer(offsets_buffer, np.int64, array.offset + len(array) + 1)[array.offset :]
     lengths = np.diff(offsets)
     data = np.frombuffer(data_buffer, np.uint8)[offsets[0] : offsets[-1]]

@@ -56,7 +56,9 @@ class Login:
         if message.minor > 0 or unknown:
             yield b.negotiate_version(0, unknown)
         if self._access.needs_tls and not encrypted:
-            raise InvalidAuthorization("the server accepts encrypted connections only", hint="Use sslmode=require.")
+            raise InvalidAuthorization(
+                "the server accepts encrypted connections only", hint="Use sslmode=require."
+            )
         if self._access.is_open:
             yield from self._let_in()
             return

@@ -177,7 +177,7 @@ def read_startup(data: bytes) -> Message:
     """The first packet of a connection, without its length."""
     body = _Body(data)
     code = body.int32()
-    if code == SSL_REQUEST or code == GSS_REQUEST:
+    if code in (SSL_REQUEST, GSS_REQUEST):
         body.done()
         return SslRequest() if code == SSL_REQUEST else GssRequest()
     if code == CANCEL_REQUEST:

@@ -158,7 +158,9 @@ class Client(asyncio.Protocol):
             self._write(error_report(error, severity="FATAL"))
         except Exception:
             LOG.exception("a connection has ended with an error of penstock's own")
-            self._write(error_report(PenstockError("internal error: the server's log says more"), severity="FATAL"))
+            self._write(
+                error_report(PenstockError("internal error: the server's log says more"), severity="FATAL")
+            )
         finally:
             await self._close()
 

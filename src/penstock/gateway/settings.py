@@ -48,7 +48,11 @@ SETTINGS = (
     Setting("transaction_isolation", "read committed", ISOLATION_LEVELS),
     Setting("transaction_read_only", "off", ("off", "false", "0", "no")),
     Setting("transaction_deferrable", "off", ("off", "false", "0", "no")),
-    Setting("search_path", '"$user", public', ("public", "main", '"$user", public', "public, pg_catalog", "''", "")),
+    Setting(
+        "search_path",
+        '"$user", public',
+        ("public", "main", '"$user", public', "public, pg_catalog", "''", ""),
+    ),
     Setting("max_identifier_length", "63", fixed=True),
     Setting("bytea_output", "hex", ("hex",)),
     Setting("lc_collate", "C", fixed=True),
