@@ -169,8 +169,7 @@ def test_pipeline(connection: psycopg.Connection) -> None:
         skipped = connection.execute("INSERT INTO orders VALUES (8, 'p', 1)")
         with pytest.raises(errors.UndefinedColumn):
             pipeline.sync()
-        with pytest.raises(psycopg.errors.PipelineAborted):
-            skipped.fetchone()
+        assert skipped.pgresult is None
     assert connection.execute("SELECT count(*) FROM orders WHERE id = 8").fetchone() == (0,)
 
 
@@ -244,7 +243,7 @@ def test_copy_is_one_epoch_and_fails_whole(flow: Flow, connection: psycopg.Conne
 
 def test_cancel(connection: psycopg.Connection, other: psycopg.Connection) -> None:
     slow = "SELECT count(*) FROM range(100000000) a, range(1000000) b WHERE (a.range * b.range) % 7 = 3"
-    timer = threading.Timer(0.3, connection.cancel)
+    timer = threading.Timer(0.3, connection.cancel_safe)
     timer.start()
     with pytest.raises(errors.QueryCanceled):
         connection.execute(slow)
@@ -268,7 +267,7 @@ def test_a_slow_query_holds_nobody_up(connection: psycopg.Connection, other: psy
     other.execute("INSERT INTO orders VALUES (3, 'ann', 1)")
     other.commit()
     assert total(other) == 16
-    connection.cancel()
+    connection.cancel_safe()
     thread.join()
     assert len(caught) == 1
 

@@ -15,6 +15,7 @@ from penstock.engine.as_of import Past
 from penstock.engine.catalog import Table
 from penstock.engine.core import Core
 from penstock.engine.past_relations import past_relations
+from penstock.engine.statements import positions_in, positions_unknown
 from penstock.sql import statements as st
 from penstock.sql.binding import Typed, bind
 from penstock.sql.mark import marked
@@ -52,11 +53,22 @@ def describe(
     if any(n not in found for n in range(1, count + 1)):
         found = {**_infer(core, sql, given, count), **given}
     types = tuple(found.get(n) for n in range(1, count + 1))
-    bound = _only(bind(sql, [None if t is None else Typed(None, t) for t in types]).text)
-    if bound.as_of:
-        with past_relations(core, bound.as_of, past):
-            return Description(types, _columns(core, bound, core.reader.columns))
-    return Description(types, _columns(core, bound, columns))
+    bound = bind(sql, [None if t is None else Typed(None, t) for t in types])
+    try:
+        return Description(types, _bound_columns(core, _only(bound.text), columns, past))
+    except PenstockError as error:
+        if error.position is not None:
+            error.position = bound.origin(error.position)
+        raise
+
+
+def _bound_columns(
+    core: Core, s: st.Statement, columns: Callable[[str], Columns], past: Callable[[], Past]
+) -> Columns | None:
+    if not s.as_of:
+        return _columns(core, s, columns)
+    with past_relations(core, s.as_of, past):
+        return _columns(core, s, core.reader.columns)
 
 
 def _only(sql: str) -> st.Statement:

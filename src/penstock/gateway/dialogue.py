@@ -10,7 +10,13 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from penstock.base.errors import PenstockError, SqlSyntaxError, TransactionError, TransactionFailed
+from penstock.base.errors import (
+    PenstockError,
+    QueryCanceled,
+    SqlSyntaxError,
+    TransactionError,
+    TransactionFailed,
+)
 from penstock.base.limits import COPY_ROWS_MAX, ENCODE_ROWS_MAX, PREPARED_MAX
 from penstock.engine.session import Answer, Session
 from penstock.gateway import backend as b
@@ -138,7 +144,7 @@ class Dialogue:
         elif isinstance(message, m.CopyDone):
             yield from self._copy_done()
         elif isinstance(message, m.CopyFail):
-            raise SqlSyntaxError(f"COPY was ended by the client: {message.reason}")
+            raise QueryCanceled(f"COPY was ended by the client: {message.reason}")
         elif isinstance(message, m.FunctionCall):
             raise NotSupported("function calls of the protocol", hint="Use SELECT.")
 

@@ -145,7 +145,7 @@ class Client(asyncio.Protocol):
 
     async def _live(self) -> None:
         try:
-            while not self._gone and self._connection.state is not State.CLOSED:
+            while not self._gone:
                 self._arrived.clear()
                 await (self._converse() if self._login.done else self._begin())
                 if self._connection.state is State.CLOSED:
