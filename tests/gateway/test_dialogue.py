@@ -158,3 +158,4 @@ def test_copy_in_the_extended_protocol(wire: Wire) -> None:
     assert begun == b"12G"
     assert wire.kinds(message(b"c"), message(b"d", b"late"), SYNC) == b"EZ"
     assert wire(message(b"Q", b"SELECT count(*) FROM t\0"))[1][1].endswith(b"4")
+    assert wire.kinds(message(b"Q", b"COPY t (id) TO STDOUT\0")) == b"HddddcCZ"

@@ -105,7 +105,8 @@ def _show(reply: Reply, terminal: Terminal) -> None:
     for warning in reply.warnings:
         terminal.note(f"warning: {warning}")
     if reply.names is not None:
-        terminal.table(reply.names, reply.rows, indent=0)
+        rows = [["NULL" if value is None else value for value in row] for row in reply.rows]
+        terminal.table(reply.names, rows, indent=0)
         terminal.note(f"({plural(len(reply.rows), 'row')})")
         return
     for row in reply.rows:  # COPY TO STDOUT

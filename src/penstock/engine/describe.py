@@ -80,12 +80,13 @@ def _only(sql: str) -> st.Statement:
 
 def _columns(core: Core, s: st.Statement, columns: Callable[[str], Columns]) -> Columns | None:
     if isinstance(s, st.Query):
-        return columns(s.text.text)
+        with positions_in(s.text):
+            return columns(s.text.text)
     if isinstance(s, (st.Insert, st.Update, st.Delete)) and s.returning is not None:
         table = core.table(s.table)
-        return columns(
-            f"SELECT {s.returning.text} FROM {quote(table.name)} AS {quote(s.alias or table.name)}"
-        )
+        source = f"{quote(table.name)} AS {quote(s.alias or table.name)}"
+        with positions_unknown():
+            return columns(f"SELECT {s.returning.text} FROM {source}")
     if isinstance(s, (st.Explain, st.ExplainIncremental)):
         return [("explain", _TEXT)]
     if isinstance(s, st.Describe):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -36,6 +36,7 @@ from penstock.gateway.errors import (
 from penstock.gateway.protocol import Connection
 from penstock.gateway.reports import error_report, notice_report
 from penstock.gateway.result import Result, fields, spread
+from penstock.gateway.rewrite import without_catalog
 from penstock.gateway.settings import ClientSettings
 from penstock.gateway.types import TEXT, ColumnType, column_type, parameter_type
 from penstock.sql import statements as st
@@ -93,10 +94,18 @@ class CopyIn:
 class Dialogue:
     """From the first statement to the last."""
 
-    def __init__(self, connection: Connection, session: Session, settings: ClientSettings) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        session: Session,
+        settings: ClientSettings,
+        functions: Collection[str] = (),
+    ) -> None:
+        """`functions` are the session's own, which may be called as pg_catalog's."""
         self.connection = connection
         self.session = session
         self.settings = settings
+        self._functions = functions
         self._statements: dict[str, Prepared] = {}
         self._portals: dict[str, Portal] = {}
         self._failed = False  # a statement of the open transaction has failed
@@ -191,7 +200,7 @@ class Dialogue:
                 yield self._copy_begin(portal.prepared.command, extended=False)
                 return
             self._run(portal)
-            if portal.result is not None:
+            if portal.result is not None and not isinstance(portal.prepared.command, c.Copy):
                 yield b.row_description(fields(portal.result.columns, ()))
             yield from self._send(portal, None)
         self._end_implicit()
@@ -207,6 +216,7 @@ class Dialogue:
     # -- running ---------------------------------------------------------------------------
 
     def _prepare(self, sql: str, oids: tuple[int, ...]) -> Prepared:
+        sql = without_catalog(sql, self._functions)
         command = c.read_command(sql)
         if command is not None:
             return Prepared(sql, command, None, oids)

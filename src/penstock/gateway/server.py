@@ -251,7 +251,7 @@ class Client(asyncio.Protocol):
         settings = ClientSettings(self.session, user)
         for name, value in options_of(self._login.parameters):
             settings.at_start(name, value)
-        self._dialogue = Dialogue(self._connection, self.session, settings)
+        self._dialogue = Dialogue(self._connection, self.session, settings, constants)
         parts = [b.parameter_status(name, value) for name, value in settings.reported()]
         parts += [b.backend_key(self._number, self.secret), self._dialogue.ready()]
         self._write(b"".join(parts))

@@ -51,7 +51,7 @@ SETTINGS = (
     Setting(
         "search_path",
         '"$user", public',
-        ("public", "main", '"$user", public', "public, pg_catalog", "''", ""),
+        ("public", "main", '"$user", public', "public, pg_catalog", ""),
     ),
     Setting("max_identifier_length", "63", fixed=True),
     Setting("bytea_output", "hex", ("hex",)),
@@ -120,7 +120,7 @@ class ClientSettings:
     def _check(self, setting: Setting, value: str) -> None:
         if setting.fixed:
             raise InvalidOption(f'the setting "{setting.name}" cannot be changed')
-        if setting.allowed is not None and fold(value.strip()) not in setting.allowed:
+        if setting.allowed is not None and fold(value.strip(" '")) not in setting.allowed:
             raise InvalidOption(
                 f'the setting "{setting.name}" cannot be "{value}" here',
                 hint=f"It is {setting.value!r}, and other values of it are not supported.",
