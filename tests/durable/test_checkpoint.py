@@ -22,8 +22,8 @@ from penstock.base.errors import (
 QUERY = "SELECT customer, count(*) AS n, sum(amount) AS total FROM orders GROUP BY customer"
 
 
-def make(url: Any, rows: int = 20_000) -> Flow:
-    flow = Flow(url)
+def make(url: Any, rows: int = 20_000, **options: Any) -> Flow:
+    flow = Flow(url, **options)
     flow.sql("CREATE TABLE orders (id BIGINT PRIMARY KEY, customer TEXT, amount BIGINT)")
     flow.sql("CREATE TABLE notes (text TEXT)")
     flow.sql(f"CREATE MATERIALIZED VIEW totals AS {QUERY}")

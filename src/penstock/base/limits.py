@@ -223,3 +223,8 @@ COPY_ROWS_MAX = 50_000
 
 # Rounds of hashing of a SCRAM password: what Postgres takes.
 SCRAM_ITERATIONS = 4_096
+
+# A large batch is read as it is, with what changed laid around it, while the changes are at most this share of it
+# and at most so many of its rows are gone: each of those cuts it in two.
+VISIBLE_REST_SHARE_MAX = 0.25
+VISIBLE_GONE_ROWS_MAX = 5_000

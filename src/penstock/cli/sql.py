@@ -110,7 +110,7 @@ def _show(reply: Reply, terminal: Terminal) -> None:
         terminal.note(f"({plural(len(reply.rows), 'row')})")
         return
     for row in reply.rows:  # COPY TO STDOUT
-        terminal.say(row[0] or "")
+        terminal.raw(row[0] or "")
     if reply.tag:
         terminal.note(reply.tag)
 

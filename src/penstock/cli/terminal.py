@@ -32,6 +32,10 @@ class Terminal:
         """A line of the result."""
         self._out.print(Text(text, style=style))
 
+    def raw(self, text: str) -> None:
+        """A line of the result exactly as it is, tabs and all."""
+        self._out.file.write(text + "\n")
+
     def json(self, value: Any) -> None:
         """A result for programs."""
         self._out.file.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")

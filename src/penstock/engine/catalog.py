@@ -15,8 +15,10 @@ from penstock.evaluate.forms import Eval
 from penstock.plan.nodes import Node
 from penstock.sql.tokens import fold
 from penstock.state.arrangement import Arrangement
+from penstock.state.batch import Batch
 from penstock.state.contents import Contents
 from penstock.state.grouping import group_rows
+from penstock.state.visible import Visible, visible
 from penstock.zset.types import Schema
 from penstock.zset.zset import ZSet, empty_zset
 
@@ -62,6 +64,13 @@ class Table:
         whole = self.keyed.contents()
         return empty_zset(self.schema.types) if whole is None else whole.zset()
 
+    def visible(self, plain: Batch | None) -> Visible | None:
+        """Everything without merging it, where that is possible: see state/visible.py."""
+        if self.bag is not None:
+            return self.bag.visible(plain)
+        assert self.keyed is not None
+        return visible(self.keyed.layout, self.keyed.batches, plain)
+
     def row_count(self) -> int:
         if self.bag is not None:
             return self.bag.row_count()
@@ -102,6 +111,9 @@ class MaterializedView:
 
     def rows(self) -> ZSet:
         return self.contents.rows()
+
+    def visible(self, plain: Batch | None) -> Visible | None:
+        return self.contents.visible(plain)
 
     def row_count(self) -> int:
         return self.contents.row_count()

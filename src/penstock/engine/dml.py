@@ -17,7 +17,7 @@ from penstock.base.errors import BindError, CardinalityViolation, UndefinedColum
 from penstock.engine.catalog import Table, expand
 from penstock.engine.core import Core
 from penstock.engine.point import named_keys
-from penstock.engine.read import arrow_table
+from penstock.engine.showing import arrow_table
 from penstock.sql import statements as st
 from penstock.sql.parse_dml import values_rows
 from penstock.sql.tokens import fold, quote

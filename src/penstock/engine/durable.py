@@ -43,6 +43,9 @@ from penstock.state.batch_file import FileRef
 from penstock.state.output import in_memory
 from penstock.zset.zset import ZSet
 
+# Where SlateDB keeps what it has sorted out of its write-ahead log.
+SYNCED_FOLDERS = ("db/compacted", "db/manifest")
+
 
 class Durable:
     """The storage of one flow, opened for writing. Everything but the threads that it starts itself
@@ -151,7 +154,9 @@ class Durable:
             raise
         self._owe(cost_s, changes)
         self._go_on()
-        if self.settings.memory_limit is not None:
+        if sum([len(delta) for delta, _ in changes.values()]) > FLUSH_ROWS_MAX:
+            self.flush_state()  # before it is acknowledged: no restart runs a load again
+        elif self.settings.memory_limit is not None:
             self._keep_within(self.settings.memory_limit)
         if self._debt_is_due() and self._background is None:
             self._flush_in_background()
@@ -245,6 +250,9 @@ class Durable:
         trim = self.collector.trim(captured.epoch, captured.time_us, captured.retain_s)
         self._merged = self.flusher.flush(captured, deletes=trim.deletes, history_from=trim.history_from)
         self.truth.settle()
+        if self.settings.sync:  # before SlateDB deletes the log that these stand for
+            for folder in SYNCED_FOLDERS:
+                self.files.objects.sync(folder)
         self.collector.collect(self.flusher.manifest, trim)
         self._leave_parents()
 

@@ -54,9 +54,9 @@ from penstock.engine.ingest import to_zset
 from penstock.engine.opening import Settings
 from penstock.engine.options import read_options
 from penstock.engine.progress import Counter
-from penstock.engine.read import arrow_table
 from penstock.engine.session import Session
 from penstock.engine.session_reader import SessionReader
+from penstock.engine.showing import arrow_table
 from penstock.engine.transaction import Transaction
 from penstock.engine.verify import Check, Verifier, gather
 from penstock.engine.watch import Change, Watch

@@ -11,7 +11,8 @@ from penstock.base.errors import DuplicateObject, InvalidOption, PenstockError, 
 from penstock.engine.as_of import Past
 from penstock.engine.catalog import View
 from penstock.engine.core import Core
-from penstock.engine.read import arrow_table, plain_names
+from penstock.engine.read import plain_names
+from penstock.engine.showing import arrow_table
 from penstock.sql.statements import AsOf, Slice
 from penstock.sql.tokens import quote
 from penstock.zset.types import BIGINT, VARCHAR, Schema

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from penstock.base.errors import PenstockError
 from penstock.duck.connect import DuckConnection, DuckError, connect, translate
-from penstock.engine.catalog import Catalog, MaterializedView, Relation, Table, View, expand
+from penstock.engine.catalog import Catalog, MaterializedView, Relation, Table, View
+from penstock.engine.showing import Showing, arrow_table
 from penstock.sql.bind import Binder
 from penstock.sql.tokens import fold, quote
-from penstock.zset.interchange import export, to_arrow
 from penstock.zset.types import Schema, SqlType
 from penstock.zset.zset import ZSet
 
@@ -23,13 +23,6 @@ _TYPES_KEY = b"penstock.types"
 _CAST_ON_READ = ("HUGEINT", "UUID", "JSON", "NULL")
 
 
-def arrow_table(rows: ZSet, schema: Schema, plain: bool = True) -> pa.Table:
-    """A Z-set as an Arrow table, one row for each multiplicity. Column names may repeat."""
-    rows = expand(rows)
-    arrays = [export(c) if plain else to_arrow(c) for c in rows.columns]
-    return pa.table(arrays, names=list(schema.names))
-
-
 class Reader:
     """A DuckDB connection in which every relation is a view over its current rows."""
 
@@ -38,6 +31,7 @@ class Reader:
         self._binder = binder
         self._duck = connect()
         self._shown: dict[str, object] = {}  # what is registered for each relation: a version
+        self._showing: dict[int, Showing] = {}  # by the relation's id
 
     def close(self) -> None:
         self._duck.close()
@@ -67,6 +61,9 @@ class Reader:
             self._run(f"CREATE VIEW {quote(name)} AS SELECT {items} FROM {quote(data_name(name))}")
         except PenstockError:
             del self._shown[fold(name)]
+            relation = self._catalog.find(name)
+            if relation is not None:
+                self._showing.pop(relation.id, None)
             self._duck.unregister(data_name(name))
             raise
 
@@ -74,6 +71,9 @@ class Reader:
         self._run(f"DROP VIEW {quote(name)}")
         if fold(name) in self._shown:
             del self._shown[fold(name)]
+            relation = self._catalog.find(name)
+            if relation is not None:
+                self._showing.pop(relation.id, None)
             self._duck.unregister(data_name(name))
 
     # -- queries ---------------------------------------------------------------------------
@@ -146,14 +146,18 @@ class Reader:
         rows = overrides.get(fold(name))
         if rows is None and rows_of is not None:
             rows = rows_of(relation)
-        version = None
-        if rows is None:
-            version = relation.version
-            if self._shown.get(fold(name)) == version and version:
-                return
-            rows = relation.rows()
-        self._register(name, shown_rows(relation, rows))
-        self._shown[fold(name)] = version
+        if rows is not None:
+            self._register(name, shown_rows(relation, rows))
+        elif self._shown.get(fold(name)) != relation.version or not relation.version:
+            self._register(name, self.committed(relation))
+            self._shown[fold(name)] = relation.version
+
+    def committed(self, relation: Table | MaterializedView) -> pa.Table:
+        """A relation's rows in the form that its view in DuckDB reads."""
+        showing = self._showing.get(relation.id)
+        if showing is None:
+            showing = self._showing[relation.id] = Showing(_plain(relation.schema))
+        return showing.table(relation)
 
     def _register(self, name: str, table: pa.Table) -> None:
         self._duck.register(data_name(name), table)
@@ -167,8 +171,8 @@ class Reader:
 
 
 def shown_rows(relation: Table | MaterializedView, rows: ZSet) -> pa.Table:
-    """Rows of a relation in the form that its view in DuckDB reads."""
-    return arrow_table(rows, Schema(plain_names(relation.schema), relation.schema.types), plain=False)
+    """Other rows of a relation in the same form."""
+    return arrow_table(rows, _plain(relation.schema), plain=False)
 
 
 def bound(duck: DuckConnection, sql: str) -> Any:
@@ -197,6 +201,10 @@ def type_names(answer: pa.Table) -> list[str] | None:
 
 def data_name(name: str) -> str:
     return f"penstock rows of {fold(name)}"
+
+
+def _plain(schema: Schema) -> Schema:
+    return Schema(plain_names(schema), schema.types)
 
 
 def plain_names(schema: Schema) -> tuple[str, ...]:

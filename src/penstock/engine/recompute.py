@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from penstock.duck.connect import DuckError, connect, translate
 from penstock.engine.catalog import MaterializedView, Relation, Table, View
-from penstock.engine.read import arrow_table, column_list, plain_names
+from penstock.engine.read import column_list, plain_names
+from penstock.engine.showing import arrow_table
 from penstock.sql.tokens import fold, quote
 from penstock.zset.types import INTEGER, Schema
 from penstock.zset.zset import ZSet

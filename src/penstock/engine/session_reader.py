@@ -56,9 +56,8 @@ class SessionReader:
             name, own = fold(relation.name), rows_of(relation)
             if own is None and self._shown.get(name) == relation.version and relation.version:
                 continue
-            self._duck.register(
-                data_name(name), shown_rows(relation, relation.rows() if own is None else own)
-            )
+            rows = core.reader.committed(relation) if own is None else shown_rows(relation, own)
+            self._duck.register(data_name(name), rows)
             self._shown[name] = relation.version if own is None else None
 
     def _relations(self, core: Core, sql: str) -> list[Relation]:

@@ -15,6 +15,7 @@ from penstock.base.limits import LOG_DELTAS_MAX, LOG_ROWS_MAX
 from penstock.kernels.hashing import hash_columns
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch, Layout, build
+from penstock.state.visible import Visible, visible
 from penstock.zset import weights as w
 from penstock.zset.types import SqlType
 from penstock.zset.zset import ZSet, empty_zset, union
@@ -87,6 +88,12 @@ class Contents:
         # One load instead of several, so that the next reader has nothing to put together.
         self._loads = [union([*self._loads, *self._take_log()])]
         return union([*self._loads, *[b.zset() for b in batches]])
+
+    def visible(self, plain: Batch | None) -> Visible | None:
+        """The rows without merging them, where that is possible."""
+        if self._loads:
+            return None
+        return visible(self._arrangement.layout, self.arranged().batches, plain)
 
     def sample(self, rows_max: int) -> ZSet:
         """Some of the rows, as good as random: for estimates."""
