@@ -295,6 +295,36 @@ def test_settings(connection: psycopg.Connection) -> None:
         connection.execute("SHOW penstock.note")
 
 
+def test_settings_that_come_with_the_connection(url: str) -> None:
+    with psycopg.connect(
+        url, options="-c TimeZone=Europe/Rome -c search_path=public", application_name="me"
+    ) as c:
+        assert c.info.parameter_status("TimeZone") == "UTC"
+        c.execute("SET application_name = 'you'")
+        c.execute("RESET application_name")
+        assert c.execute("SHOW application_name").fetchone() == ("me",)
+    with pytest.raises(psycopg.OperationalError, match="statement_timeout"):
+        psycopg.connect(url, options="-c statement_timeout=5s")
+
+
+def test_the_isolation_of_one_transaction(url: str, connection: psycopg.Connection) -> None:
+    for begin in (
+        "BEGIN; SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        "SELECT 1; BEGIN ISOLATION LEVEL SERIALIZABLE",
+    ):
+        with psycopg.connect(url, autocommit=True) as strict:
+            strict.execute(begin)  # type: ignore[call-overload]
+            total(strict)
+            connection.execute("UPDATE orders SET amount = amount + 1 WHERE id = 1")
+            with pytest.raises(errors.SerializationFailure):
+                total(strict)
+            strict.execute("ROLLBACK")
+            strict.execute("BEGIN")
+            total(strict)
+            connection.execute("UPDATE orders SET amount = amount + 1 WHERE id = 1")
+            total(strict)
+
+
 def test_who_and_where(connection: psycopg.Connection) -> None:
     row = connection.execute(
         "SELECT version(), current_database(), current_schema(), current_user"

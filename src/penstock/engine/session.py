@@ -277,6 +277,11 @@ class Session:
         self._serialisable = (isolation or self.isolation) in _SERIALISABLE
         self._savepoints.clear()
 
+    def isolate(self, level: str) -> None:
+        """SET TRANSACTION ISOLATION LEVEL: for what the open transaction reads from now on."""
+        _check_isolation(level)
+        self._serialisable = level in _SERIALISABLE
+
     def rollback(self) -> None:
         """Forget the open transaction, if there is one."""
         self.transaction = None
@@ -314,10 +319,7 @@ class Session:
 
     def set_isolation(self, level: str) -> None:
         """For transactions that begin from now on and do not say."""
-        if level not in ISOLATION_LEVELS:
-            raise InvalidOption(
-                f'there is no isolation level "{level}"', hint=f"They are {', '.join(ISOLATION_LEVELS)}."
-            )
+        _check_isolation(level)
         self.isolation = level
 
     # -- before running ----------------------------------------------------------------------
@@ -369,6 +371,13 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _check_isolation(level: str) -> None:
+    if level not in ISOLATION_LEVELS:
+        raise InvalidOption(
+            f'there is no isolation level "{level}"', hint=f"They are {', '.join(ISOLATION_LEVELS)}."
+        )
 
 
 def _answer(s: st.Statement, table: pa.Table, warning: str | None = None) -> Answer:

@@ -27,6 +27,13 @@ class SetSetting(Command):
 
 
 @dataclass(frozen=True)
+class SetTransaction(Command):
+    """`SET TRANSACTION ISOLATION LEVEL SERIALIZABLE`: of the transaction that is open."""
+
+    isolation: str
+
+
+@dataclass(frozen=True)
 class ShowSetting(Command):
     """`SHOW name`; None: SHOW ALL."""
 
@@ -127,8 +134,10 @@ def _set(c: Cursor) -> Command:
     c.expect("SET")
     if c.at("LOCAL"):
         raise NotSupported("SET LOCAL", hint="SET is for the session; RESET undoes it.")
-    if c.take("SESSION", "CHARACTERISTICS", "AS", "TRANSACTION") or c.take("TRANSACTION"):
-        return _set_transaction(c)
+    if c.take("SESSION", "CHARACTERISTICS", "AS", "TRANSACTION"):
+        return _set_transaction(c, always=True)
+    if c.take("TRANSACTION"):
+        return _set_transaction(c, always=False)
     c.take("SESSION")
     if c.take("TIME", "ZONE"):
         return SetSetting("TimeZone", _value(c))
@@ -142,7 +151,7 @@ def _set(c: Cursor) -> Command:
     return SetSetting(name, _value(c))
 
 
-def _set_transaction(c: Cursor) -> Command:
+def _set_transaction(c: Cursor, always: bool) -> Command:
     if c.take("READ", "WRITE"):
         return SetSetting("transaction_read_only", "off")
     if c.take("READ", "ONLY"):
@@ -151,7 +160,8 @@ def _set_transaction(c: Cursor) -> Command:
     for words in (("SERIALIZABLE",), ("REPEATABLE", "READ"), ("READ", "COMMITTED"), ("READ", "UNCOMMITTED")):
         if c.take(*words):
             c.take("READ", "WRITE")
-            return SetSetting("default_transaction_isolation", " ".join(words).lower())
+            level = " ".join(words).lower()
+            return SetSetting("default_transaction_isolation", level) if always else SetTransaction(level)
     return c.fail("an isolation level")
 
 

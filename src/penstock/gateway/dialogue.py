@@ -267,9 +267,13 @@ class Dialogue:
         if isinstance(s, st.Begin):
             if is_open:
                 portal.notices.append("there is already a transaction in progress")
-            elif self._implicit:  # what came before it in the same text belongs to it
-                self._implicit = False
+            elif self._implicit and session.transaction is not None and session.transaction.changes:
+                if s.modes:
+                    raise TransactionError("a transaction's modes stand before its first change")
+                self._implicit = False  # what came before it in the same text belongs to it
             else:
+                self._implicit = False
+                session.rollback()
                 session.execute(portal.prepared.sql)
             portal.tag = "BEGIN"
             return
@@ -442,6 +446,12 @@ class Dialogue:
         if isinstance(command, c.SetSetting):
             self._report(self.settings.set(command.name, command.value), portal)
             portal.tag = command.tag
+        elif isinstance(command, c.SetTransaction):
+            if self.session.transaction is None or self._implicit:
+                portal.notices.append("SET TRANSACTION can only be used in transaction blocks")
+            else:
+                self.session.isolate(command.isolation)
+            portal.tag = "SET"
         elif isinstance(command, c.ShowSetting):
             self._show(command, portal)
         elif isinstance(command, c.ResetAll):

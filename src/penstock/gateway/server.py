@@ -32,7 +32,7 @@ from penstock.gateway.dialogue import Dialogue
 from penstock.gateway.errors import ProtocolError, ServerStops, TooManyConnections
 from penstock.gateway.login import DATABASE, Access, Login, options_of
 from penstock.gateway.protocol import Connection, State
-from penstock.gateway.reports import error_report
+from penstock.gateway.reports import error_report, notice_report
 from penstock.gateway.settings import VERSION, ClientSettings
 
 LOG = logging.getLogger("penstock.gateway")
@@ -249,11 +249,11 @@ class Client(asyncio.Protocol):
             self.server.pool, lambda: self.server.flow.session(define_at_once=True, constants=constants)
         )
         settings = ClientSettings(self.session, user)
-        for name, value in options_of(self._login.parameters):
-            settings.at_start(name, value)
+        given = [settings.at_start(name, value) for name, value in options_of(self._login.parameters)]
+        warnings = [notice_report(text) for text in given if text is not None]
         self._dialogue = Dialogue(self._connection, self.session, settings, constants)
         parts = [b.parameter_status(name, value) for name, value in settings.reported()]
-        parts += [b.backend_key(self._number, self.secret), self._dialogue.ready()]
+        parts += [*warnings, b.backend_key(self._number, self.secret), self._dialogue.ready()]
         self._write(b"".join(parts))
         if self._timer is not None:
             self._timer.cancel()

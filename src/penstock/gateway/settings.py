@@ -87,10 +87,21 @@ class ClientSettings:
             if setting.reported:
                 yield setting.name, self._values[fold(setting.name)]
 
-    def at_start(self, name: str, value: str) -> None:
-        """A setting that came with the connection: RESET goes back to it."""
-        self.set(name, value)
+    def at_start(self, name: str, value: str) -> str | None:
+        """A setting that came with the connection: RESET goes back to it. A warning, if it stays as it is.
+
+        JDBC sends the time zone of its machine with every connection. To refuse it would be to refuse JDBC: it is
+        told the value that holds instead, as all clients are.
+        """
+        try:
+            self.set(name, value)
+        except InvalidOption as error:
+            setting = _BY_NAME[fold(name)]
+            if not setting.reported or setting.fixed:
+                raise
+            return error.message
         self._first[fold(name)] = self._values[fold(name)]
+        return None
 
     def set(self, name: str, value: str | None) -> tuple[str, str] | None:
         """Set a setting (None: to its first value); what is to be reported to the client."""

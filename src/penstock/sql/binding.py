@@ -88,7 +88,9 @@ def bind(sql: str, parameters: Parameters) -> Bound:
 
 def _by_key(parameters: Parameters) -> dict[int | str, Any]:
     if isinstance(parameters, Mapping):
-        return {**parameters}
+        named: dict[int | str, Any] = {}
+        named.update(parameters.items())
+        return named
     if isinstance(parameters, (str, bytes)):
         raise TypeMismatch("the parameters are a list or a dict, not one text", hint="Write [value].")
     return dict(enumerate(parameters, start=1))
