@@ -106,16 +106,17 @@ class Session:
         if not isinstance(sql, str):
             raise SqlSyntaxError(f"SQL is text, not {type(sql).__name__}")
         if parameters is None:
-            return self._execute(parse(sql))
+            return self.run_parsed(parse(sql))
         bound = bind(sql, parameters)
         try:
-            return self._execute(parse(bound.text))
+            return self.run_parsed(parse(bound.text))
         except PenstockError as error:
             if error.position is not None:
                 error.position = bound.origin(error.position)
             raise
 
-    def _execute(self, statements: list[st.Statement]) -> list[Answer]:
+    def run_parsed(self, statements: Sequence[st.Statement]) -> list[Answer]:
+        """The same for statements that have been parsed already."""
         for s in statements:
             if s.parameters:
                 raise SqlSyntaxError(

@@ -247,7 +247,11 @@ class Dialogue:
         defines = self._implicit and isinstance(prepared.statement, _DEFINITIONS)
         if defines:  # what came before it in the text is committed first: definitions stand alone
             self.session.execute("COMMIT")
-        answer = self.session.execute(prepared.sql, portal.values)[-1]
+        if portal.values:
+            answer = self.session.execute(prepared.sql, portal.values)[-1]
+        else:
+            assert prepared.statement is not None
+            answer = self.session.run_parsed([prepared.statement])[-1]
         if defines:
             self.session.begin()
         self._keep(portal, answer)
