@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from penstock.base.limits import COPY_ROWS_MAX
 from penstock.engine.session import Session
-from penstock.gateway import commands as c
+from penstock.gateway.copy_command import Copy
 from penstock.gateway.copying import LineReader, Row
 from penstock.gateway.decode import bytea
 from penstock.gateway.errors import NotSupported
@@ -16,7 +16,7 @@ from penstock.sql.binding import blob_text
 class CopyIn:
     """It is a part of the open transaction, or one of its own."""
 
-    def __init__(self, session: Session, command: c.Copy, extended: bool) -> None:
+    def __init__(self, session: Session, command: Copy, extended: bool) -> None:
         assert command.table is not None
         self.extended = extended  # it came with Execute, and not with Query
         self.types = session.columns_to_copy(command.table, command.columns)

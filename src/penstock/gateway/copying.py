@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from penstock.base.limits import MESSAGE_BYTES_MAX
-from penstock.gateway.commands import CopyOptions
+from penstock.gateway.copy_command import CopyOptions
 from penstock.gateway.decode import utf8
 from penstock.gateway.errors import BadCopyData
 

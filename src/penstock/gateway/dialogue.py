@@ -11,8 +11,8 @@ from penstock.base.errors import PenstockError, QueryCanceled
 from penstock.base.limits import ENCODE_ROWS_MAX, PREPARED_MAX
 from penstock.engine.session import Session
 from penstock.gateway import backend as b
-from penstock.gateway import commands as c
 from penstock.gateway import messages as m
+from penstock.gateway.copy_command import Copy, CopyOptions
 from penstock.gateway.copy_in import CopyIn
 from penstock.gateway.copying import header, lines
 from penstock.gateway.decode import decoded
@@ -112,14 +112,14 @@ class Dialogue:
                 work.begin_implicit()
             portal = Portal(work.prepare(piece.text, ()), [], ())
             command = portal.prepared.command
-            if isinstance(command, c.Copy) and command.from_client:
+            if isinstance(command, Copy) and command.from_client:
                 if place + 1 < len(pieces):
                     raise NotSupported("COPY FROM STDIN before other statements in one text")
                 work.end_implicit()
                 yield self._copy_begin(command, extended=False)
                 return
             work.run(portal)
-            if portal.result is not None and not isinstance(command, c.Copy):
+            if portal.result is not None and not isinstance(command, Copy):
                 yield b.row_description(fields(portal.result.columns, ()))
             yield from self._send(portal, None)
         work.end_implicit()
@@ -134,7 +134,7 @@ class Dialogue:
         yield from portal.reports
         portal.notices, portal.reports = [], []
         result = portal.result
-        if isinstance(portal.prepared.command, c.Copy) and result is not None:
+        if isinstance(portal.prepared.command, Copy) and result is not None:
             yield from self._copy_out(result, portal.prepared.command.options)
         elif result is not None:
             before = result.at
@@ -205,7 +205,7 @@ class Dialogue:
         if command is None and portal.prepared.statement is None:
             yield b.EMPTY_QUERY
             return
-        if isinstance(command, c.Copy) and command.from_client:
+        if isinstance(command, Copy) and command.from_client:
             yield self._copy_begin(command, extended=True)
             return
         if portal.done and portal.result is None:
@@ -215,7 +215,7 @@ class Dialogue:
 
     # -- COPY ------------------------------------------------------------------------------
 
-    def _copy_begin(self, command: c.Copy, extended: bool) -> bytes:
+    def _copy_begin(self, command: Copy, extended: bool) -> bytes:
         self._work.check_not_failed(None)
         self._copy = CopyIn(self._work.session, command, extended)
         self.connection.copying_in()
@@ -232,7 +232,7 @@ class Dialogue:
         if not copy.extended:
             yield self.ready()
 
-    def _copy_out(self, result: Result, options: c.CopyOptions) -> Iterator[bytes]:
+    def _copy_out(self, result: Result, options: CopyOptions) -> Iterator[bytes]:
         yield b.copy_response(b"H", len(result.types))
         if options.header:
             yield b.copy_data(header(result.table.column_names, options))

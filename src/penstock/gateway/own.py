@@ -10,6 +10,8 @@ import pyarrow as pa
 from penstock.base.errors import TransactionError
 from penstock.gateway import backend as b
 from penstock.gateway import commands as c
+from penstock.gateway.command import Command
+from penstock.gateway.copy_command import Copy
 from penstock.gateway.errors import DuplicateCursor, UndefinedCursor, UndefinedStatement
 from penstock.gateway.portals import Portal
 from penstock.gateway.result import Result, spread
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.gateway.work import Work
 
 
-def run_command(work: Work, command: c.Command, portal: Portal) -> None:
+def run_command(work: Work, command: Command, portal: Portal) -> None:
     """Carry a statement out: its tag, and its rows if it has any, are the portal's afterwards."""
     for kind, function in COMMANDS:
         if isinstance(command, kind):
@@ -28,7 +30,7 @@ def run_command(work: Work, command: c.Command, portal: Portal) -> None:
     raise TypeError(type(command).__name__)
 
 
-def command_columns(work: Work, command: c.Command) -> list[tuple[str, ColumnType]] | None:
+def command_columns(work: Work, command: Command) -> list[tuple[str, ColumnType]] | None:
     """The columns that a statement will have; None if it has none."""
     if isinstance(command, c.ShowSetting):
         names = ["name", "setting"] if command.name is None else [command.name]
@@ -142,7 +144,7 @@ def _unlisten(work: Work, command: c.Unlisten, portal: Portal) -> None:
     portal.tag = "UNLISTEN"
 
 
-def _copy_out(work: Work, command: c.Copy, portal: Portal) -> None:
+def _copy_out(work: Work, command: Copy, portal: Portal) -> None:
     """COPY TO STDOUT: the rows, which are sent as lines."""
     assert command.query is not None
     if command.table is None:
@@ -152,7 +154,7 @@ def _copy_out(work: Work, command: c.Copy, portal: Portal) -> None:
     portal.tag = f"COPY {answer.table.num_rows}"
 
 
-COMMANDS: tuple[tuple[type[c.Command], Callable[[Work, Any, Portal], None]], ...] = (
+COMMANDS: tuple[tuple[type[Command], Callable[[Work, Any, Portal], None]], ...] = (
     (c.SetSetting, _set),
     (c.SetTransaction, _set_transaction),
     (c.ShowSetting, _show),
@@ -163,5 +165,5 @@ COMMANDS: tuple[tuple[type[c.Command], Callable[[Work, Any, Portal], None]], ...
     (c.Fetch, _fetch),
     (c.CloseCursor, _close),
     (c.Unlisten, _unlisten),
-    (c.Copy, _copy_out),
+    (Copy, _copy_out),
 )

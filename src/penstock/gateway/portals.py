@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock.gateway import commands as c
+from penstock.gateway.command import Command
 from penstock.gateway.result import Result
 from penstock.gateway.types import ColumnType
 from penstock.sql import statements as st
@@ -18,7 +18,7 @@ class Prepared:
     """A prepared statement; `columns` is what was announced for it, () before that."""
 
     sql: str
-    command: c.Command | None
+    command: Command | None
     statement: st.Statement | None  # None: a command, or nothing at all
     oids: tuple[int, ...]
     parameters: tuple[ColumnType | None, ...] | None = None  # None: not worked out yet
