@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 import time
 from collections.abc import Iterator
@@ -87,6 +88,46 @@ def test_isolation_levels(url: str, connection: psycopg.Connection) -> None:
         with pytest.raises(errors.SerializationFailure):
             total(strict)
         strict.rollback()
+
+
+def test_a_bank_with_many_writers(flow: Flow, url: str) -> None:
+    """Transfers from several connections, tried again when refused: every reader sees the right total."""
+    flow.sql("CREATE TABLE account (id INT PRIMARY KEY, balance INT)")
+    flow.sql("CREATE MATERIALIZED VIEW bank AS SELECT sum(balance) AS total, count(*) AS n FROM account")
+    flow.sql("INSERT INTO account SELECT i, 100 FROM range(6) t(i)")
+    seen: list[object] = []
+    done: list[int] = []
+
+    def transfer(seed: int) -> None:
+        chance = random.Random(seed)
+        with psycopg.connect(url) as connection:
+            for _ in range(8):
+                source, target = chance.sample(range(6), 2)
+                while True:
+                    try:
+                        with connection.transaction():
+                            for sign, account in ((-1, source), (1, target)):
+                                connection.execute(
+                                    "UPDATE account SET balance = balance + %s WHERE id = %s",
+                                    (sign * 7, account),
+                                )
+                            seen.append(connection.execute("SELECT total, n FROM bank").fetchone())
+                        break
+                    except errors.SerializationFailure:
+                        seen.append(
+                            connection.execute("SELECT sum(balance), count(*) FROM account").fetchone()
+                        )
+                        connection.rollback()
+                done.append(seed)
+
+    threads = [threading.Thread(target=transfer, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(done) == 32
+    assert set(seen) == {(600, 6)}
+    assert all(check.equal for check in flow.verify())
 
 
 def test_definitions_in_a_transaction_warn(other: psycopg.Connection) -> None:

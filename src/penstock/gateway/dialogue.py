@@ -23,6 +23,7 @@ from penstock.gateway.errors import (
     NotSupported,
     ProtocolError,
     UndefinedCursor,
+    WrongNumber,
 )
 from penstock.gateway.portals import Portal, Prepared, Values
 from penstock.gateway.protocol import Connection
@@ -171,7 +172,7 @@ class Dialogue:
         work.work_out(prepared, columns=False)
         types = prepared.parameters or ()
         if len(message.values) != len(types):
-            raise ProtocolError(
+            raise WrongNumber(
                 f"bind message supplies {len(message.values)} parameters, but prepared statement "
                 f'"{message.statement}" requires {len(types)}'
             )

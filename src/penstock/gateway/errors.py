@@ -11,6 +11,12 @@ class ProtocolError(PenstockError):
     sqlstate = "08P01"
 
 
+class WrongNumber(PenstockError):
+    """A Bind message has more or fewer values or formats than its statement: the connection goes on."""
+
+    sqlstate = "08P01"
+
+
 class AuthenticationFailed(PenstockError):
     """No such role, or the wrong password: which of the two is not said."""
 

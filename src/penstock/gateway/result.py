@@ -12,7 +12,7 @@ from penstock.base.limits import ENCODE_ROWS_MAX
 from penstock.engine.read import type_names
 from penstock.gateway.backend import Field
 from penstock.gateway.encode import data_rows
-from penstock.gateway.errors import NotSupported, ProtocolError
+from penstock.gateway.errors import NotSupported, WrongNumber
 from penstock.gateway.types import ColumnType, column_type
 from penstock.zset.interchange import sql_type_of
 
@@ -44,7 +44,7 @@ def spread(formats: Sequence[int], count: int) -> list[int]:
     if len(formats) == count:
         return list(formats)
     if len(formats) > 1:
-        raise ProtocolError(f"{len(formats)} formats for {count} columns")
+        raise WrongNumber(f"{len(formats)} formats for {count} columns")
     return [formats[0] if formats else 0] * count
 
 
