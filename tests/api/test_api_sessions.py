@@ -14,6 +14,7 @@ import pytest
 from penstock import Flow, PenstockError, QueryCanceled, SerializationFailure, TransactionError
 from penstock.base.errors import UndefinedParameter, UndefinedSavepoint
 from penstock.engine.session import Session
+from penstock.store.memory import forget
 
 
 @pytest.fixture
@@ -238,3 +239,29 @@ def test_transfers_keep_the_total(each_hash: str, flow: Flow) -> None:
     assert not wrong
     assert total(flow) == 800
     assert all(check.equal for check in flow.verify())
+
+
+def test_sessions_of_a_flow_on_storage_and_of_its_reader() -> None:
+    with Flow("memory://sessions") as writer:
+        writer.sql("CREATE TABLE t (a INT)")
+        with Flow("memory://sessions", read_only=True) as reader, reader.session() as session:
+            for rows in range(3):
+                assert session.sql("SELECT count(*) AS n FROM t").to_pylist() == [{"n": rows}]
+                with writer.session() as other:
+                    other.sql("BEGIN; INSERT INTO t VALUES (1); COMMIT")
+                wait_for(reader, writer.epoch)
+            with pytest.raises(PenstockError):
+                session.sql("INSERT INTO t VALUES (1)")
+            assert session.sql("SELECT count(*) AS n FROM t AS OF EPOCH 1").to_pylist() == [{"n": 1}]
+            writer.sql("CREATE OR REPLACE TABLE t (b TEXT)")
+            writer.sql("INSERT INTO t VALUES ('x')")
+            wait_for(reader, writer.epoch)
+            assert session.sql("SELECT * FROM t").to_pylist() == [{"b": "x"}]
+    forget("sessions")
+
+
+def wait_for(reader: Flow, epoch: int) -> None:
+    until = time.monotonic() + 20
+    while reader.epoch < epoch:
+        assert time.monotonic() < until
+        time.sleep(0.02)

@@ -31,7 +31,7 @@ class SessionReader:
         self._declared: dict[str, Relation] = {}  # by folded name
         self._shown: dict[str, int | None] = {}  # the version that is registered; None: a transaction's own
         self._known: dict[str, list[Relation]] = {}  # by the text of a query
-        self._known_for = -1  # the state of the catalog
+        self._known_for: tuple[Core, int] | None = None  # the state of the catalog
         for name, text in constants.items():
             self._duck.execute(f"CREATE TEMP MACRO {quote(name)}() AS {quoted_text(text)}")
 
@@ -62,9 +62,10 @@ class SessionReader:
 
     def _relations(self, core: Core, sql: str) -> list[Relation]:
         """What a query reads. Asking DuckDB takes longer than a small query does, so it is remembered."""
-        if self._known_for != core.catalog.changes or len(self._known) >= REMEMBERED_QUERIES_MAX:
+        state = core, core.catalog.changes  # a reader of another process's flow may get a new core
+        if self._known_for != state or len(self._known) >= REMEMBERED_QUERIES_MAX:
             self._known.clear()
-            self._known_for = core.catalog.changes
+            self._known_for = state
         if sql not in self._known:
             self._known[sql] = core.reader.relations(sql)
         return self._known[sql]
