@@ -3,8 +3,19 @@
 from penstock.base.errors import *  # noqa: F403
 from penstock.base.errors import __all__ as _errors
 from penstock.engine.flow import Flow, StateEntry, TickSummary
+from penstock.engine.session import Session
 from penstock.engine.verify import Check
 from penstock.engine.watch import Change, Watch
 
 __version__ = "0.1.0"
-__all__ = ["Change", "Check", "Flow", "StateEntry", "TickSummary", "Watch", "__version__", *_errors]
+__all__ = [
+    "Change",
+    "Check",
+    "Flow",
+    "Session",
+    "StateEntry",
+    "TickSummary",
+    "Watch",
+    "__version__",
+    *_errors,
+]

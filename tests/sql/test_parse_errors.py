@@ -68,7 +68,7 @@ ERRORS = [
     ("DROP TABLE a b", 'unexpected "b" after "a"', "b"),
     ("BEGIN NOW", "expected READ ONLY", "NOW"),
     ("COMMIT AND CHAIN", 'unexpected "AND" after COMMIT', "AND"),
-    ("ROLLBACK TO SAVEPOINT x", "no savepoints", "TO"),
+    ("ROLLBACK TO SAVEPOINT 5", "expected the name of a savepoint", "5"),
     ("SHOW timezone", "expected TABLES, VIEWS", "timezone"),
     ("SHOW TABLES LIKE x", "expected a pattern", "x"),
     ("DESCRIBE", "expected the name of a view or table, or a query after DESCRIBE at the end", None),

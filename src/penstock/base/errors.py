@@ -154,6 +154,37 @@ class TransactionError(PenstockError):
     sqlstate = "25000"
 
 
+class SerializationFailure(TransactionError):
+    """What another session committed meanwhile does not go together with this transaction."""
+
+    sqlstate = "40001"
+    retry = True
+
+
+class TransactionFailed(TransactionError):
+    """A statement of the transaction has failed before: it can only be rolled back."""
+
+    sqlstate = "25P02"
+
+
+class UndefinedSavepoint(TransactionError):
+    """No savepoint of that name in this transaction."""
+
+    sqlstate = "3B001"
+
+
+class QueryCanceled(PenstockError):
+    """The statement was cancelled while it ran."""
+
+    sqlstate = "57014"
+
+
+class UndefinedParameter(PenstockError):
+    """A placeholder without a value, or a value without a placeholder."""
+
+    sqlstate = "08P01"
+
+
 class FlowClosed(PenstockError):
     """The flow, or the watch, has been closed."""
 

@@ -189,6 +189,41 @@ GUESSED_NEEDLES_MIN = 128
 # column, so that there is never a second copy of all of it.
 COMBINED_ROWS_MAX = 65_536
 
+# Queries of which a session remembers the relations.
+REMEMBERED_QUERIES_MAX = 256
+
+# A message of a Postgres client: rows and texts of this size are refused. Before it has said who it is, a client
+# gets no more than Postgres gives it.
+MESSAGE_BYTES_MAX = 256 << 20
+STARTUP_BYTES_MAX = 10_000
+
+# Of what a client has sent, this much is read ahead; then it has to wait.
+READ_AHEAD_BYTES_MAX = 1 << 20
+
+# Clients of one server, and the statements of theirs that run at once; more wait their turn.
+CONNECTIONS_MAX = 1_000
+RUNNING_STATEMENTS_MAX = 32
+
+# A client that has not said who it is after this long is disconnected.
+LOGIN_SECONDS_MAX = 30
+
+# Prepared statements and portals that one client may have.
+PREPARED_MAX = 10_000
+
+# Rows of a result that are put into bytes at a time, and the bytes that are then handed to the network: small
+# enough that a slow reader costs little memory, large enough that the fixed cost of a step does not count.
+ENCODE_ROWS_MAX = 8_192
+SEND_BYTES = 64 << 10
+
+# Below this many rows a plain loop is faster than the vectorised encoder.
+PLAIN_ROWS_MAX = 32
+
+# Rows that COPY FROM STDIN gathers before it turns them into a delta.
+COPY_ROWS_MAX = 50_000
+
+# Rounds of hashing of a SCRAM password: what Postgres takes.
+SCRAM_ITERATIONS = 4_096
+
 # A large batch is read as it is, with what changed laid around it, while the changes are at most this share of it
 # and at most so many of its rows are gone: each of those cuts it in two.
 VISIBLE_REST_SHARE_MAX = 0.25

@@ -19,12 +19,14 @@ from penstock.base.errors import (
     UndefinedTable,
     WrongObjectType,
 )
-from penstock.cli import branch, checkpoint, compact, inspect, restore, verify
+from penstock.cli import branch, checkpoint, compact, inspect, restore, sql, start, verify
 from penstock.cli.command import BROKEN_PIPE, FAILED, INTERRUPTED, USAGE, Command, UsageError
 from penstock.cli.options import add_common
 from penstock.cli.terminal import Terminal
 
 COMMANDS: tuple[Command, ...] = (
+    start.COMMAND,
+    sql.COMMAND,
     inspect.COMMAND,
     verify.COMMAND,
     compact.COMMAND,
@@ -66,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
     plain = argparse.RawDescriptionHelpFormatter
     top = _Parser(
         prog="penstock",
-        description="Looks after flows that are kept on storage: a folder, s3://, gs:// or az://.",
+        description="Serves flows to Postgres clients, and looks after those that are kept on storage.",
         epilog=EXIT_CODES,
         formatter_class=plain,
     )

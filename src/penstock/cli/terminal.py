@@ -32,6 +32,10 @@ class Terminal:
         """A line of the result."""
         self._out.print(Text(text, style=style))
 
+    def raw(self, text: str) -> None:
+        """A line of the result exactly as it is, tabs and all."""
+        self._out.file.write(text + "\n")
+
     def json(self, value: Any) -> None:
         """A result for programs."""
         self._out.file.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
@@ -44,6 +48,10 @@ class Terminal:
         for number, line in enumerate([list(head), *cells]):
             parts = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True)]
             self.say(" " * indent + "  ".join(parts).rstrip(), style="" if number else "bold")
+
+    def flush(self) -> None:
+        """Let a program that waits for the lines have them now."""
+        self._out.file.flush()
 
     # -- everything else -------------------------------------------------------------------
 

@@ -40,6 +40,14 @@ def connect(threads: int | None = None) -> DuckConnection:
     return connection
 
 
+def cursor_of(connection: DuckConnection) -> DuckConnection:
+    """A second connection to the same database, with temporary relations and settings of its own."""
+    cursor = connection.cursor()
+    for name, value in SETTINGS[:-1]:  # access to files is the database's, and off already
+        cursor.execute(f"SET {name} = {value}")
+    return cursor
+
+
 def translate(error: Exception, sql: str | None = None) -> e.PenstockError:
     """Our error for one of DuckDB's: one sentence, a hint where there is one, a position if `sql` is given.
 
@@ -147,6 +155,7 @@ _KINDS: dict[str, type[e.PenstockError]] = {
     "permission": e.BindError,
     "missing extension": e.BindError,
     "invalid input": e.EvaluationError,
+    "interrupt": e.QueryCanceled,
 }
 
 # What DuckDB calls these types inside.
@@ -159,6 +168,7 @@ _DIVISION_HINT = "Guard it with NULLIF(divisor, 0) or CASE."
 
 # Messages that have a place of their own in our tree: pattern, error, text, hint (or DuckDB's own).
 _MESSAGES: tuple[tuple[str, type[e.PenstockError], str, str | None], ...] = (
+    (r"^Interrupted", e.QueryCanceled, "the statement was cancelled", None),
     (r"^Division by zero in expression (.+?)\. Use TRY", e.DivisionByZero, "division by zero in {0}", _DIVISION_HINT),
     (r"[Dd]ivision by zero", e.DivisionByZero, "division by zero", _DIVISION_HINT),
     (r'^Referenced column "(.+?)" (?:was )?not found', e.UndefinedColumn, 'column "{0}" does not exist', None),

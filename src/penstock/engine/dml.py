@@ -14,10 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.base.errors import BindError, CardinalityViolation, UndefinedColumn
-from penstock.engine.accept import rows_at
 from penstock.engine.catalog import Table, expand
 from penstock.engine.core import Core
-from penstock.engine.point import key_rows
+from penstock.engine.point import named_keys
 from penstock.engine.showing import arrow_table
 from penstock.sql import statements as st
 from penstock.sql.parse_dml import values_rows
@@ -41,6 +40,8 @@ class View(Protocol):
     def pending(self, table: Table) -> ZSet | None: ...
 
     def rows(self, table: Table) -> ZSet: ...
+
+    def rows_at(self, table: Table, keys: ZSet) -> ZSet: ...
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def _proposed(view: View, table: Table, statement: st.Insert) -> ZSet:
     """The rows that an INSERT brings, with defaults and casts."""
     schema = table.schema
     source = statement.source.text
-    targets = _positions(table, statement.columns) if statement.columns is not None else None
+    targets = positions(table, statement.columns) if statement.columns is not None else None
     if statement.default_values:
         source, targets = "SELECT 1", []
     elif statement.has_default:
@@ -75,7 +76,7 @@ def _proposed(view: View, table: Table, statement: st.Insert) -> ZSet:
     with_text = f"{statement.with_text.text} " if statement.with_text else ""
     if statement.by_name:
         given = [name for name, _ in view.core.reader.columns(with_text + source)]
-        targets = _positions(table, given)
+        targets = positions(table, given)
     if targets is None:
         targets = list(range(len(schema)))
     names = [quote(f"p{i}") for i in range(max(len(targets), 1))]
@@ -117,7 +118,8 @@ def _with_defaults(table: Table, statement: st.Insert, targets: list[int] | None
     return "VALUES " + ", ".join(texts)
 
 
-def _positions(table: Table, columns: Sequence[str]) -> list[int]:
+def positions(table: Table, columns: Sequence[str]) -> list[int]:
+    """The places of columns by name."""
     known = {fold(n): i for i, n in enumerate(table.schema.names)}
     for column in columns:
         if fold(column) not in known:
@@ -133,7 +135,7 @@ def _on_conflict(view: View, table: Table, statement: st.Insert, rows: ZSet) -> 
     assert conflict is not None
     if table.keyed is None:
         raise BindError(f'table "{table.name}" has no primary key that could conflict')
-    if conflict.target is not None and set(_positions(table, conflict.target)) != set(table.key):
+    if conflict.target is not None and set(positions(table, conflict.target)) != set(table.key):
         key = ", ".join(table.schema.names[k] for k in table.key)
         raise BindError("ON CONFLICT must name the primary key", hint=f"It is ({key}).")
     rows = expand(rows)
@@ -147,7 +149,7 @@ def _on_conflict(view: View, table: Table, statement: st.Insert, rows: ZSet) -> 
                 hint="Give each key once in one INSERT.",
             )
         rows = rows.take(first)
-    old = rows_at(table, rows, view.pending(table))
+    old = view.rows_at(table, rows)
     taken = _keys_in(table, rows, old)
     fresh = rows.filter(~taken)
     if conflict.action == "nothing" or not len(old):
@@ -237,8 +239,8 @@ def _tail(from_text: st.Slice | None, where: st.Slice | None) -> tuple[str, str]
 
 def _over_touched(view: View, table: Table, sql: str) -> pa.Table:
     """The query over the table, or over only the rows under the keys that its WHERE names."""
-    rows = key_rows(view.core.binder, table, sql, view.pending(table))
-    return view.query(sql, overrides=None if rows is None else {fold(table.name): rows})
+    keys = named_keys(view.core.binder, table, sql)
+    return view.query(sql, overrides=None if keys is None else {fold(table.name): view.rows_at(table, keys)})
 
 
 @dataclass(frozen=True)
@@ -260,13 +262,13 @@ def _assigned(table: Table, assignments: Sequence[st.Assignment], old: Sequence[
     values = list(old)
     structs: list[str] = []
     for assignment in assignments:
-        positions = _positions(table, assignment.columns)
+        places = positions(table, assignment.columns)
         if assignment.is_default:
-            values[positions[0]] = f"({table.default_texts[positions[0]] or 'NULL'})"
-        elif len(positions) == 1:
-            values[positions[0]] = f"({assignment.expression})"
+            values[places[0]] = f"({table.default_texts[places[0]] or 'NULL'})"
+        elif len(places) == 1:
+            values[places[0]] = f"({assignment.expression})"
         else:
-            for field, position in enumerate(positions):
+            for field, position in enumerate(places):
                 values[position] = f'penstock_s{len(structs)}.s{len(structs)}."_c{field}"'
             structs.append(assignment.expression)
     types = table.schema.types

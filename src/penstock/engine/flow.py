@@ -35,6 +35,7 @@ from penstock.commit.copying import Progress
 from penstock.commit.history import now_us
 from penstock.commit.journal import Entry
 from penstock.commit.once import Offset, Once
+from penstock.duck.connect import DuckConnection, connect
 from penstock.engine import checkpoint as checkpoints
 from penstock.engine import slots
 from penstock.engine import statements as run
@@ -52,14 +53,15 @@ from penstock.engine.follow import Follower
 from penstock.engine.ingest import to_zset
 from penstock.engine.opening import Settings
 from penstock.engine.options import read_options
-from penstock.engine.past_relations import past_relations
 from penstock.engine.progress import Counter
+from penstock.engine.session import Session
+from penstock.engine.session_reader import SessionReader
 from penstock.engine.showing import arrow_table
 from penstock.engine.transaction import Transaction
 from penstock.engine.verify import Check, Verifier, gather
 from penstock.engine.watch import Change, Watch
 from penstock.sql import statements as st
-from penstock.sql.parse import parse
+from penstock.sql.binding import Parameters
 from penstock.sql.tokens import fold, quote
 from penstock.store.location import Location
 from penstock.zset.interchange import sql_type_of
@@ -158,7 +160,8 @@ class Flow:
         clock_us: Callable[[], int] = now_us,
     ) -> None:
         self._lock = threading.RLock()
-        self._transaction: Transaction | None = None
+        self._session = Session(self)
+        self._database: DuckConnection | None = None  # in which sessions read; made with the first of them
         self._watches: dict[str, list[Watch]] = {}
         self._closed = False
         self._once = Once()  # replaced by what storage knows
@@ -195,72 +198,27 @@ class Flow:
 
     # -- SQL -------------------------------------------------------------------------------
 
-    def sql(self, sql: str) -> pa.Table:
+    def sql(self, sql: str, parameters: Parameters | None = None) -> pa.Table:
         """Run one or several statements; the answer of the last one as a pyarrow.Table.
 
         Queries give their rows, INSERT/UPDATE/DELETE the count of rows (or what RETURNING asks for), the
-        others a status. A statement outside BEGIN ... COMMIT is an epoch of its own.
+        others a status. A statement outside BEGIN ... COMMIT is an epoch of its own. `parameters` are the
+        values of $1, $2, ... or ? (a list) or of $name (a dict). All calls are of one session, which has one
+        transaction at a time; `session()` makes others.
         """
-        if not isinstance(sql, str):
-            raise SqlSyntaxError(f"SQL is text, not {type(sql).__name__}")
-        statements = parse(sql)
-        answer = run.status("")
-        epoch = 0
-        try:
-            with self._lock:
-                self._check_open()
-                before = self._core.epoch
-                try:
-                    for statement in statements:
-                        answer = self._run(statement)
-                finally:
-                    epoch = self._core.epoch if self._core.epoch > before else 0
-        finally:
-            self._settle(epoch, None)
-        return answer
+        return self._session.sql(sql, parameters)
 
-    def _run(self, s: st.Statement) -> pa.Table:
-        if s.parameters:
-            raise SqlSyntaxError(
-                f"the placeholder {s.parameters[0].text} has no value",
-                hint="Write the value itself.",
-                position=s.parameters[0].offset,
-            )
-        if not s.as_of:
-            return self._run_now(s)
-        with past_relations(self._core, s.as_of, self._past):
-            return self._run_now(s)
+    def session(self, *, define_at_once: bool = False, constants: Mapping[str, str] | None = None) -> Session:
+        """A session with transactions of its own, whose queries do not make others wait.
 
-    def _run_now(self, s: st.Statement) -> pa.Table:
-        core = self._core
-        if isinstance(s, (st.Insert, st.Update, st.Delete, st.Truncate)):
-            return self._change(lambda t: run.change(t, s))
-        if isinstance(s, st.Query):
-            with run.positions_in(s.text):
-                return self._view_of_flow().query(s.text.text)
-        if isinstance(s, (st.Begin, st.Commit, st.Rollback)):
-            return self._transact(s)
-        if isinstance(s, st.Show):
-            return run.show(core, s)
-        if isinstance(s, st.Describe):
-            if s.name:
-                return run.describe(core, s.name)
-            assert s.query is not None
-            return run.describe_query(core, s.query.text)
-        if isinstance(s, st.Explain):
-            return pa.table({"explain": [core.reader.explain(s.query.text)]})
-        if isinstance(s, st.ExplainIncremental):
-            if s.name:
-                text = self.explain(s.name)
-            else:
-                assert s.query is not None
-                with self._defining():
-                    text = self._explain_query(s.query.text)
-            return pa.table({"explain": text.splitlines()})
-        if self._transaction is not None:
-            raise in_transaction_error()
-        with self._defining():
-            return self._define(s)
+        `define_at_once` lets CREATE and DROP run inside a transaction that has changed nothing yet, as a
+        commit of their own; `constants` are functions without arguments that answer with a text.
+        """
+        with self._lock:
+            self._check_open()
+            if self._database is None:
+                self._database = connect()
+            return Session(self, SessionReader(self._database, constants or {}), define_at_once)
 
     @contextmanager
     def _defining(self) -> Iterator[None]:
@@ -276,14 +234,14 @@ class Flow:
             if self._store is not None and (pending or self._core.catalog.changes != before):
                 self._store.define(pending or ())
 
-    def _define(self, s: st.Statement) -> pa.Table:
+    def _define(self, s: st.Statement, session: Session) -> pa.Table:
         core = self._core
         if isinstance(s, (st.CreateTable, st.CreateTableAs, st.CreateMaterializedView)):
             self._check_retention(s.options.get("retain_history"))
         if isinstance(s, st.CreateTable):
             return self._replacing(s, run.create_table(core, s))
         if isinstance(s, st.CreateTableAs):
-            return self._change(lambda t: self._replacing(s, run.create_table_as(core, s, t)))
+            return session.change(lambda t: self._replacing(s, run.create_table_as(core, s, t)))
         if isinstance(s, st.CreateView):
             return run.create_view(core, s)
         if isinstance(s, st.CreateMaterializedView):
@@ -307,32 +265,6 @@ class Flow:
         if s.or_replace:
             self._close_watches([s.name])
         return answer
-
-    def _view_of_flow(self) -> Transaction:
-        return self._transaction if self._transaction is not None else Transaction(self._core)
-
-    def _change(self, work: Any) -> pa.Table:
-        """Run a statement that changes rows: in the open transaction, or as an epoch of its own."""
-        if self._transaction is not None:
-            return work(self._transaction)
-        transaction = Transaction(self._core)
-        answer = work(transaction)
-        self._commit(transaction)
-        return answer
-
-    def _transact(self, s: st.Statement) -> pa.Table:
-        if isinstance(s, st.Begin):
-            if self._transaction is not None:
-                raise TransactionError("a transaction is open already", hint="COMMIT or ROLLBACK first.")
-            self._transaction = Transaction(self._core, s.read_only)
-            return run.status("BEGIN")
-        if self._transaction is None:
-            raise TransactionError("there is no transaction to end", hint="BEGIN one first.")
-        transaction, self._transaction = self._transaction, None
-        if isinstance(s, st.Rollback):
-            return run.status("ROLLBACK")
-        self._commit(transaction)
-        return run.status("COMMIT")
 
     def _commit(self, transaction: Transaction, note: dict[str, Any] | None = None) -> dict[str, ZSet]:
         changes = {name: change for name, change in transaction.changes.items() if len(change[0])}
@@ -423,7 +355,7 @@ class Flow:
             commit = commit_mode(commit)
         with self._lock:
             self._check_open()
-            if self._transaction is not None:
+            if self._session.transaction is not None:
                 raise TransactionError("a tick is an epoch of its own", hint="COMMIT or ROLLBACK first.")
             if isinstance(self._store, Follower):
                 raise read_only_error()
@@ -510,8 +442,7 @@ class Flow:
         with self._lock:
             self._check_open()
             self._check_retention(retain_history)
-            if self._transaction is not None:
-                raise in_transaction_error()
+            self._session.check_may_define()
             columns = Schema(tuple(schema.names), types)
             places = tuple(schema.names.index(k) for k in keys)
             required = tuple(i for i, f in enumerate(schema) if not f.nullable)
@@ -571,8 +502,8 @@ class Flow:
                     return past.query(f"SELECT * FROM {quote(relation.name)}", epoch)
                 return arrow_table(past.rows(relation, epoch), relation.schema)
             if isinstance(relation, View):
-                return self._view_of_flow().query(f"SELECT * FROM {quote(relation.name)}")
-            return arrow_table(self._view_of_flow().rows(relation), relation.schema)
+                return self._session.view().query(f"SELECT * FROM {quote(relation.name)}")
+            return arrow_table(self._session.view().rows(relation), relation.schema)
 
     def changes(self, name: str, from_epoch: int, to_epoch: int | None = None) -> Iterator[Change]:
         """What changed in a table or view after `from_epoch` up to and including `to_epoch` (or now)."""
@@ -790,7 +721,7 @@ class Flow:
             if self._closed:
                 return
             self._close_watches(list(self._watches))
-            self._transaction = None
+            self._session.rollback()
             self._closed = True
             store = self._store
         try:  # a reader's thread needs the lock to end
@@ -801,6 +732,8 @@ class Flow:
                     store.close()
         finally:
             self._core.close()
+            if self._database is not None:
+                self._database.close()
 
     def __enter__(self) -> Flow:
         return self
@@ -826,12 +759,6 @@ def commit_mode(mode: str) -> str:
     if mode not in ("durable", "visible"):
         raise InvalidOption(f'unknown commit mode "{mode}"', hint='Use "durable" or "visible".')
     return mode
-
-
-def in_transaction_error() -> TransactionError:
-    return TransactionError(
-        "tables and views cannot be created or dropped inside a transaction", hint="COMMIT first."
-    )
 
 
 def read_only_error() -> ReadOnly:

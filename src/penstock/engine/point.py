@@ -8,7 +8,6 @@ import numpy as np
 
 from penstock.base.errors import PenstockError
 from penstock.base.limits import POINT_KEYS_MAX
-from penstock.engine.accept import rows_at
 from penstock.engine.catalog import Table
 from penstock.plan.expr import Call, Col, Const, conjuncts
 from penstock.plan.nodes import Filter, Node, Scan
@@ -19,8 +18,8 @@ from penstock.zset.column import concat, constant, nulls
 from penstock.zset.zset import ZSet
 
 
-def key_rows(binder: Binder, table: Table, sql: str, pending: ZSet | None) -> ZSet | None:
-    """The table's rows under the keys that a query over it names; None if it may touch any row."""
+def named_keys(binder: Binder, table: Table, sql: str) -> ZSet | None:
+    """Rows with the keys that a query over the table names, and nothing else; None if it may touch any row."""
     if table.keyed is None:
         return None
     try:
@@ -30,8 +29,7 @@ def key_rows(binder: Binder, table: Table, sql: str, pending: ZSet | None) -> ZS
     keys = _keys(plan, table)
     if keys is None:
         return None
-    wanted = _as_rows(table, keys)
-    return rows_at(table, wanted, pending)
+    return _as_rows(table, keys)
 
 
 def _keys(plan: Node, table: Table) -> list[tuple[Const, ...]] | None:

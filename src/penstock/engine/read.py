@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from penstock.base.errors import PenstockError
-from penstock.duck.connect import DuckError, connect, translate
-from penstock.engine.catalog import Catalog, MaterializedView, Table, View
+from penstock.duck.connect import DuckConnection, DuckError, connect, translate
+from penstock.engine.catalog import Catalog, MaterializedView, Relation, Table, View
 from penstock.engine.showing import Showing, arrow_table
 from penstock.sql.bind import Binder
 from penstock.sql.tokens import fold, quote
 from penstock.zset.types import Schema, SqlType
 from penstock.zset.zset import ZSet
+
+RowsOf = Callable[[Table | MaterializedView], ZSet | None]
+_TYPES_KEY = b"penstock.types"
 
 # Types whose Arrow form is another type in SQL: cast when DuckDB reads them.
 _CAST_ON_READ = ("HUGEINT", "UUID", "JSON", "NULL")
@@ -32,6 +36,10 @@ class Reader:
     def close(self) -> None:
         self._duck.close()
 
+    def interrupt(self) -> None:
+        """Stop the query that runs in another thread, which then raises QueryCanceled."""
+        self._duck.interrupt()
+
     # -- the catalog's shadow --------------------------------------------------------------
 
     def add_rows_relation(self, name: str, schema: Schema) -> None:
@@ -39,7 +47,7 @@ class Reader:
         self._register(
             name, pa.table([pa.nulls(0, t.arrow) for t in schema.types], names=plain_names(schema))
         )
-        self._run(f"CREATE VIEW {quote(name)} AS SELECT {column_list(schema)} FROM {quote(_data_name(name))}")
+        self._run(f"CREATE VIEW {quote(name)} AS SELECT {column_list(schema)} FROM {quote(data_name(name))}")
 
     def add_view(self, name: str, sql: str, columns: tuple[str, ...] | None) -> None:
         names = f" ({', '.join(quote(c) for c in columns)})" if columns else ""
@@ -50,13 +58,13 @@ class Reader:
         self._register(name, rows)
         items = ", ".join(f"CAST(c{i} AS {t}) AS {quote(n)}" for i, (n, t) in enumerate(columns))
         try:
-            self._run(f"CREATE VIEW {quote(name)} AS SELECT {items} FROM {quote(_data_name(name))}")
+            self._run(f"CREATE VIEW {quote(name)} AS SELECT {items} FROM {quote(data_name(name))}")
         except PenstockError:
             del self._shown[fold(name)]
             relation = self._catalog.find(name)
             if relation is not None:
                 self._showing.pop(relation.id, None)
-            self._duck.unregister(_data_name(name))
+            self._duck.unregister(data_name(name))
             raise
 
     def drop(self, name: str) -> None:
@@ -66,15 +74,15 @@ class Reader:
             relation = self._catalog.find(name)
             if relation is not None:
                 self._showing.pop(relation.id, None)
-            self._duck.unregister(_data_name(name))
+            self._duck.unregister(data_name(name))
 
     # -- queries ---------------------------------------------------------------------------
 
     def query(
-        self, sql: str, rows_of: Callable[[Table | MaterializedView], ZSet] | None = None,
+        self, sql: str, rows_of: RowsOf | None = None,
         overrides: Mapping[str, ZSet] | None = None, extra: Mapping[str, pa.Table] | None = None,
     ) -> pa.Table:  # fmt: skip
-        """The answer. `rows_of` gives other rows than the committed ones (a transaction's own);
+        """The answer. `rows_of` gives other rows than the committed ones (a transaction's own), or None;
         `overrides` replace the rows of relations, `extra` are further tables, for this query alone."""
         extra = extra or {}
         for name, table in extra.items():
@@ -83,9 +91,7 @@ class Reader:
             for name in self.base_relations(sql):
                 self._show(name, rows_of, overrides or {})
             try:
-                return self._duck.sql(sql).to_arrow_table()
-            except AttributeError:  # a statement without a result
-                return pa.table({})
+                return fetched(self._duck, sql)
             except DuckError as error:
                 raise translate(error, sql) from None
             except pa.ArrowInvalid as error:
@@ -97,7 +103,7 @@ class Reader:
     def columns(self, sql: str) -> list[tuple[str, str]]:
         """Names and types of a query's columns."""
         try:
-            relation = self._duck.sql(sql)
+            relation = bound(self._duck, sql)
         except DuckError as error:
             raise translate(error, sql) from None
         return list(zip(relation.columns, [str(t) for t in relation.types], strict=True))
@@ -110,7 +116,11 @@ class Reader:
 
     def base_relations(self, sql: str) -> list[str]:
         """Tables and materialized views that a query reads, plain views followed."""
-        found: set[str] = set()
+        return sorted(r.name for r in self.relations(sql) if not isinstance(r, View))
+
+    def relations(self, sql: str) -> list[Relation]:
+        """What a query reads, plain views and what is behind them."""
+        found: dict[str, Relation] = {}
         try:
             waiting = {fold(n) for n in self._binder.references(sql)}
         except PenstockError:
@@ -118,37 +128,39 @@ class Reader:
         while waiting:
             name = waiting.pop()
             relation = self._catalog.find(name)
+            if relation is None or name in found:
+                continue
+            found[name] = relation
             if isinstance(relation, View):
                 waiting |= relation.depends
-            elif relation is not None:
-                found.add(relation.name)
-        return sorted(found)
+        return list(found.values())
 
     def _show(
         self,
         name: str,
-        rows_of: Callable[[Table | MaterializedView], ZSet] | None,
+        rows_of: RowsOf | None,
         overrides: Mapping[str, ZSet],
     ) -> None:
         relation = self._catalog.get(name)
         assert isinstance(relation, (Table, MaterializedView))
-        if fold(name) in overrides:
-            rows = overrides[fold(name)]
-        elif rows_of is not None:
+        rows = overrides.get(fold(name))
+        if rows is None and rows_of is not None:
             rows = rows_of(relation)
-        elif self._shown.get(fold(name)) == relation.version and relation.version:
-            return
-        else:
-            showing = self._showing.get(relation.id)
-            if showing is None:
-                showing = self._showing[relation.id] = Showing(_plain(relation.schema))
-            self._register(name, showing.table(relation))
+        if rows is not None:
+            self._register(name, shown_rows(relation, rows))
+        elif self._shown.get(fold(name)) != relation.version or not relation.version:
+            self._register(name, self.committed(relation))
             self._shown[fold(name)] = relation.version
-            return
-        self._register(name, arrow_table(rows, _plain(relation.schema), plain=False))
+
+    def committed(self, relation: Table | MaterializedView) -> pa.Table:
+        """A relation's rows in the form that its view in DuckDB reads."""
+        showing = self._showing.get(relation.id)
+        if showing is None:
+            showing = self._showing[relation.id] = Showing(_plain(relation.schema))
+        return showing.table(relation)
 
     def _register(self, name: str, table: pa.Table) -> None:
-        self._duck.register(_data_name(name), table)
+        self._duck.register(data_name(name), table)
         self._shown[fold(name)] = None
 
     def _run(self, sql: str) -> None:
@@ -158,7 +170,36 @@ class Reader:
             raise translate(error, sql) from None
 
 
-def _data_name(name: str) -> str:
+def shown_rows(relation: Table | MaterializedView, rows: ZSet) -> pa.Table:
+    """Other rows of a relation in the same form."""
+    return arrow_table(rows, _plain(relation.schema), plain=False)
+
+
+def bound(duck: DuckConnection, sql: str) -> Any:
+    """DuckDB's relation for a query, which has not run yet; None for a statement without a result."""
+    try:
+        return duck.sql(sql)
+    except DuckError:
+        duck.execute(sql)  # raises the same, but with its place in the text
+        raise
+
+
+def fetched(duck: DuckConnection, sql: str) -> pa.Table:
+    """The answer as an Arrow table, with the types in DuckDB's words: Arrow's are fewer (see `type_names`)."""
+    relation = bound(duck, sql)
+    if relation is None:  # a statement without a result
+        return pa.table({})
+    answer = relation.to_arrow_table()
+    return answer.replace_schema_metadata({_TYPES_KEY: "\0".join(str(t) for t in relation.types)})
+
+
+def type_names(answer: pa.Table) -> list[str] | None:
+    """The SQL types of an answer's columns, where DuckDB gave it."""
+    given = (answer.schema.metadata or {}).get(_TYPES_KEY)
+    return None if given is None else given.decode().split("\0")
+
+
+def data_name(name: str) -> str:
     return f"penstock rows of {fold(name)}"
 
 

@@ -20,6 +20,7 @@ from penstock.plan.nodes import Node, Project, identity
 from penstock.plan.rules import RULES
 from penstock.plan.rules.settle_nulls import settle_keys, settle_marks
 from penstock.sql import mentions, plan_json
+from penstock.sql.mark import marked_types
 from penstock.sql.read_plan import ROWID, read_plan
 from penstock.sql.read_types import Json, Unreadable, read_type
 from penstock.zset.types import INTEGER, Schema
@@ -166,6 +167,13 @@ class Binder:
             except RecursionError:
                 raise LimitExceeded("the query is nested too deeply", hint="Split it into views.") from None
         raise NotMaintainable("DuckDB gives no plan for this query", hint=f"Write it another way ({reason}).")
+
+    def marked_types(self, sql: str) -> dict[int, str]:
+        """The types of the marks (see mark.py) in a query, by number."""
+        try:
+            return marked_types(self._serialised(sql, False, OFF))
+        except Unreadable:
+            return {}
 
     def references(self, sql: str) -> set[str]:
         """The relations that the text itself names, plain views as such and not what is behind them."""

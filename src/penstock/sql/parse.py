@@ -17,8 +17,18 @@ from penstock.sql.parameters import read_parameters
 from penstock.sql.parse_ddl import parse_create, parse_drop
 from penstock.sql.parse_dml import parse_delete, parse_insert, parse_truncate, parse_update, parse_with
 from penstock.sql.parse_inspect import parse_describe, parse_explain, parse_explain_incremental, parse_show
-from penstock.sql.statements import Begin, Commit, Query, Rollback, Slice, Statement
-from penstock.sql.tokens import Token, tokenize
+from penstock.sql.statements import (
+    Begin,
+    Commit,
+    Query,
+    Release,
+    Rollback,
+    RollbackTo,
+    Savepoint,
+    Slice,
+    Statement,
+)
+from penstock.sql.tokens import Token, fold, tokenize
 
 
 def parse(sql: str) -> list[Statement]:
@@ -48,6 +58,16 @@ def _split(sql: str) -> Iterator[Cursor]:
             tokens.append(token)
     if tokens:
         yield Cursor(sql, tokens, tokens[-1].end)
+
+
+def split(sql: str) -> list[Slice]:
+    """The texts of the statements, whatever they are; empty ones are left out.
+
+    >>> [str(piece) for piece in split("SELECT ';'; ; FETCH 5 FROM c -- all")]
+    ["SELECT ';'", 'FETCH 5 FROM c']
+    """
+    cursors = list(_split(sql))
+    return [Slice(sql[c.tokens[0].offset : c.tokens[-1].end], c.tokens[0].offset) for c in cursors]
 
 
 def _parse_one(c: Cursor) -> Statement:
@@ -117,12 +137,21 @@ def parse_rollback(c: Cursor, text: Slice) -> Statement:
     if not c.take("ABORT"):
         c.expect("ROLLBACK")
     _transaction_word(c)
-    if c.at("TO"):
-        position = c.tokens[c.position].offset
-        raise SqlSyntaxError(
-            "there are no savepoints", hint="ROLLBACK undoes all since BEGIN.", position=position
-        )
+    if c.take("TO"):
+        c.take("SAVEPOINT")
+        return RollbackTo(text, (), fold(c.identifier("the name of a savepoint")))
     return Rollback(text, ())
+
+
+def parse_savepoint(c: Cursor, text: Slice) -> Statement:
+    c.expect("SAVEPOINT")
+    return Savepoint(text, (), fold(c.identifier("the name of a savepoint")))
+
+
+def parse_release(c: Cursor, text: Slice) -> Statement:
+    c.expect("RELEASE")
+    c.take("SAVEPOINT")
+    return Release(text, (), fold(c.identifier("the name of a savepoint")))
 
 
 def _transaction_word(c: Cursor) -> None:
@@ -130,7 +159,7 @@ def _transaction_word(c: Cursor) -> None:
         c.take("WORK")
 
 
-# All isolation levels are accepted: one transaction is one epoch, which is serialisable.
+# What each level means for a transaction is said in engine/session.py.
 _MODES = (
     ("READ", "ONLY"),
     ("READ", "WRITE"),
@@ -163,6 +192,8 @@ STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Cursor, Slice], Statement]], 
     (("END",), parse_commit),
     (("ROLLBACK",), parse_rollback),
     (("ABORT",), parse_rollback),
+    (("SAVEPOINT",), parse_savepoint),
+    (("RELEASE",), parse_release),
     (("CREATE",), parse_create),
     (("DROP",), parse_drop),
     (("SHOW",), parse_show),
@@ -173,6 +204,6 @@ STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Cursor, Slice], Statement]], 
 )
 _HINT = (
     "Statements: SELECT (also WITH, VALUES, FROM, TABLE), INSERT, UPDATE, DELETE, TRUNCATE, BEGIN, COMMIT, "
-    "ROLLBACK, CREATE TABLE, CREATE VIEW, CREATE MATERIALIZED VIEW, DROP, SHOW TABLES, SHOW VIEWS, DESCRIBE, "
+    "ROLLBACK, SAVEPOINT, CREATE TABLE, CREATE VIEW, CREATE MATERIALIZED VIEW, DROP, SHOW TABLES, SHOW VIEWS, DESCRIBE, "
     "EXPLAIN, EXPLAIN INCREMENTAL."
 )

@@ -259,6 +259,12 @@ class Begin(Statement):
     def read_only(self) -> bool:
         return "read only" in self.modes
 
+    @property
+    def isolation(self) -> str | None:
+        """ "serializable", "repeatable read", ...; None where BEGIN does not say."""
+        levels = [m.removeprefix("isolation level ") for m in self.modes if m.startswith("isolation level ")]
+        return levels[-1] if levels else None
+
 
 @dataclass(frozen=True)
 class Commit(Statement):
@@ -268,6 +274,27 @@ class Commit(Statement):
 @dataclass(frozen=True)
 class Rollback(Statement):
     """`ROLLBACK`, `ABORT WORK`"""
+
+
+@dataclass(frozen=True)
+class Savepoint(Statement):
+    """`SAVEPOINT s`"""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Release(Statement):
+    """`RELEASE SAVEPOINT s`"""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class RollbackTo(Statement):
+    """`ROLLBACK TO SAVEPOINT s`"""
+
+    name: str
 
 
 @dataclass(frozen=True)

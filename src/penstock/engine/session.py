@@ -1,0 +1,399 @@
+"""A session: one client's statements, with a transaction of its own.
+
+What a transaction sees, and when it is refused:
+
+- A statement outside BEGIN ... COMMIT is an epoch of its own.
+- Inside, every statement sees the newest committed epoch and the transaction's own changes, in tables and views
+  alike. One statement always sees one epoch.
+- Nobody else sees its changes before COMMIT, which makes them one epoch.
+- What INSERT, UPDATE and DELETE read (the rows under the keys that a WHERE names, or else whole tables and views)
+  must not have changed by others before COMMIT, and their changes must still fit: no key that exists now, no row
+  that is gone. Else the transaction is refused with SerializationFailure (40001), at its next statement or at
+  COMMIT; run again it may well succeed. So no update is ever lost.
+- With ISOLATION LEVEL REPEATABLE READ or SERIALIZABLE this goes for what SELECT read as well (whole tables and
+  views): such transactions are serialisable, as if each had happened at its COMMIT. READ COMMITTED is the default.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.base.errors import (
+    InvalidOption,
+    PenstockError,
+    QueryCanceled,
+    SqlSyntaxError,
+    TransactionError,
+    UndefinedSavepoint,
+)
+from penstock.engine import statements as run
+from penstock.engine.copy_in import copy_in, targets
+from penstock.engine.describe import Description, describe
+from penstock.engine.past_relations import past_relations
+from penstock.engine.read import RowsOf
+from penstock.engine.session_reader import SessionReader
+from penstock.engine.transaction import Mark, Transaction
+from penstock.sql import statements as st
+from penstock.sql.binding import Parameters, bind
+from penstock.sql.parse import parse
+from penstock.zset.types import SqlType
+
+if TYPE_CHECKING:
+    from penstock.engine.flow import Flow
+
+ISOLATION_LEVELS = ("read uncommitted", "read committed", "repeatable read", "serializable")
+_SERIALISABLE = ISOLATION_LEVELS[2:]
+_DEFINITIONS = (st.CreateTable, st.CreateTableAs, st.CreateView, st.CreateMaterializedView, st.Drop)
+_TRANSACTION_STATEMENTS = (st.Begin, st.Commit, st.Rollback, st.Savepoint, st.Release, st.RollbackTo)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one statement gave: Postgres's tag for it, and the rows if it has any."""
+
+    tag: str  # "INSERT 0 5", "CREATE TABLE"
+    table: pa.Table  # the rows; else the count or the status
+    has_rows: bool
+    warning: str | None = None
+
+
+class Session:
+    """Statements of one client. Use it from one thread at a time; `cancel` may come from another.
+
+    >>> from penstock import Flow
+    >>> flow = Flow()
+    >>> ann, bob = flow.session(), flow.session()
+    >>> _ = ann.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v TEXT)")
+    >>> _ = ann.sql("BEGIN; INSERT INTO t VALUES ($1, $2)", [1, "it's"])
+    >>> bob.sql("SELECT * FROM t").num_rows, ann.sql("SELECT v FROM t").to_pylist()
+    (0, [{'v': "it's"}])
+    >>> _ = ann.sql("COMMIT")
+    >>> bob.sql("SELECT * FROM t").num_rows
+    1
+    >>> flow.close()
+    """
+
+    def __init__(self, flow: Flow, reader: SessionReader | None = None, define_at_once: bool = False) -> None:
+        self._flow = flow
+        self._reader = reader  # None: the flow's own, under its lock
+        self._define_at_once = define_at_once
+        self.isolation = "read committed"  # of transactions that do not say
+        self.transaction: Transaction | None = None
+        self._serialisable = False
+        self._savepoints: list[tuple[str, Mark]] = []
+        self._cancel_lock = threading.Lock()
+        self._cancelled = False
+        self._interrupt: Callable[[], None] | None = None  # of the connection that works for us just now
+
+    # -- statements ------------------------------------------------------------------------
+
+    def sql(self, sql: str, parameters: Parameters | None = None) -> pa.Table:
+        """Run one or several statements; the answer of the last one as a pyarrow.Table.
+
+        Queries give their rows, INSERT/UPDATE/DELETE the count of rows (or what RETURNING asks for), the
+        others a status. `parameters` are the values of $1, $2, ... or ? (a list) or of $name (a dict).
+        """
+        return self.execute(sql, parameters)[-1].table.replace_schema_metadata(None)
+
+    def execute(self, sql: str, parameters: Parameters | None = None) -> list[Answer]:
+        """The same, with the answers of all statements."""
+        if not isinstance(sql, str):
+            raise SqlSyntaxError(f"SQL is text, not {type(sql).__name__}")
+        if parameters is None:
+            return self.run_parsed(parse(sql))
+        bound = bind(sql, parameters)
+        try:
+            return self.run_parsed(parse(bound.text))
+        except PenstockError as error:
+            if error.position is not None:
+                error.position = bound.origin(error.position)
+            raise
+
+    def run_parsed(self, statements: Sequence[st.Statement]) -> list[Answer]:
+        """The same for statements that have been parsed already."""
+        for s in statements:
+            if s.parameters:
+                raise SqlSyntaxError(
+                    f"the placeholder {s.parameters[0].text} has no value",
+                    hint="Give the values: sql(text, [value, ...]).",
+                    position=s.parameters[0].offset,
+                )
+        flow = self._flow
+        answers: list[Answer] = []
+        epoch = 0
+        self._cancelled = False
+        try:
+            if self._reader is not None:
+                for s in statements:
+                    answer, made = self._one(s)
+                    answers.append(answer)
+                    epoch = made or epoch
+            else:
+                with flow._lock:  # several statements of the flow's own session are not parted
+                    for s in statements:
+                        answer, made = self._one(s)
+                        answers.append(answer)
+                        epoch = made or epoch
+        finally:
+            flow._settle(epoch, None)
+        return answers
+
+    def _one(self, s: st.Statement) -> tuple[Answer, int]:
+        """Run a statement: its answer, and the epoch that it made or 0."""
+        flow = self._flow
+        if isinstance(s, st.Query) and not s.as_of and self._reader is not None:
+            with flow._lock:
+                self._begin_statement()
+                self._reader.prepare(flow._core, s.text.text, self._rows_of())
+            with self._working(self._reader.interrupt), run.positions_in(s.text):
+                return _answer(s, self._reader.run(s.text.text)), 0
+        with flow._lock:
+            self._begin_statement(ends=isinstance(s, (st.Commit, st.Rollback, st.RollbackTo)))
+            before = flow._core.epoch
+            with self._working(flow._core.reader.interrupt):
+                if s.as_of:
+                    with past_relations(flow._core, s.as_of, flow._past):
+                        answer = _answer(s, self._run(s))
+                elif self._defines_alone(s):
+                    answer = self._define_alone(s)
+                else:
+                    answer = _answer(s, self._run(s))
+            epoch = flow._core.epoch
+            return answer, epoch if epoch > before else 0
+
+    def _begin_statement(self, ends: bool = False) -> None:
+        self._flow._check_open()
+        if self.transaction is not None and not ends:
+            self.transaction.refresh(self._flow._core)
+
+    def _run(self, s: st.Statement) -> pa.Table:
+        flow, core = self._flow, self._flow._core
+        if isinstance(s, (st.Insert, st.Update, st.Delete, st.Truncate)):
+            return self.change(lambda t: run.change(t, s))
+        if isinstance(s, st.Query):
+            with run.positions_in(s.text):
+                return core.reader.query(s.text.text, self._rows_of())
+        if isinstance(s, _TRANSACTION_STATEMENTS):
+            return self._transact(s)
+        if isinstance(s, st.Show):
+            return run.show(core, s)
+        if isinstance(s, st.Describe):
+            if s.name:
+                return run.describe(core, s.name)
+            assert s.query is not None
+            return run.describe_query(core, s.query.text)
+        if isinstance(s, st.Explain):
+            return pa.table({"explain": [core.reader.explain(s.query.text)]})
+        if isinstance(s, st.ExplainIncremental):
+            if s.name:
+                text = flow.explain(s.name)
+            else:
+                assert s.query is not None
+                with flow._defining():
+                    text = flow._explain_query(s.query.text)
+            return pa.table({"explain": text.splitlines()})
+        self.check_may_define()
+        with flow._defining():
+            return flow._define(s, self)
+
+    def _rows_of(self) -> RowsOf:
+        """The rows that a query sees."""
+        transaction = self.transaction
+        if transaction is None:
+            return lambda _: None
+        return transaction.read if self._serialisable else transaction.look
+
+    def view(self) -> Transaction:
+        """How the flow looks to this session."""
+        return self.transaction if self.transaction is not None else Transaction(self._flow._core)
+
+    def change(self, work: Callable[[Transaction], pa.Table]) -> pa.Table:
+        """Run what changes rows: in the open transaction, or as an epoch of its own."""
+        if self.transaction is not None:
+            return work(self.transaction)
+        transaction = Transaction(self._flow._core)
+        answer = work(transaction)
+        self._flow._commit(transaction)
+        return answer
+
+    def columns_to_copy(self, name: str, columns: Sequence[str] | None) -> list[SqlType]:
+        """The types of the columns that COPY FROM gives values for."""
+        with self._flow._lock:
+            self._begin_statement()
+            table = self._flow._core.table(name)
+            return [table.schema.types[i] for i in targets(table, columns)]
+
+    def copy_in(self, name: str, columns: Sequence[str] | None, texts: pa.Table) -> int:
+        """Add rows of text (columns c0, c1, ...) to the open transaction; how many."""
+        assert self.transaction is not None
+        flow = self._flow
+        with flow._lock:
+            self._begin_statement()
+            table = flow._core.table(name)
+            with self._working(flow._core.reader.interrupt), run.positions_unknown():
+                return copy_in(self.transaction, table, targets(table, columns), texts)
+
+    # -- definitions -----------------------------------------------------------------------
+
+    def check_may_define(self) -> None:
+        if self.transaction is not None:
+            raise TransactionError(
+                "tables and views cannot be created or dropped inside a transaction", hint="COMMIT first."
+            )
+
+    def _defines_alone(self, s: st.Statement) -> bool:
+        transaction = self.transaction
+        if transaction is None or not self._define_at_once or not isinstance(s, _DEFINITIONS):
+            return False
+        return not (transaction.changes or transaction.read_only or self._savepoints)
+
+    def _define_alone(self, s: st.Statement) -> Answer:
+        """In a session that defines at once: a definition in a transaction that has changed nothing yet.
+
+        Many clients begin a transaction before every statement. The definition is committed by itself, and the
+        transaction begins anew after it.
+        """
+        flow = self._flow
+        self.transaction = None
+        try:
+            with flow._defining():
+                table = flow._define(s, self)
+        finally:
+            self.transaction = Transaction(flow._core, several=True)
+        return _answer(s, table, "definitions take effect at once: ROLLBACK does not undo this one")
+
+    # -- transactions ----------------------------------------------------------------------
+
+    def begin(self, read_only: bool = False, isolation: str | None = None) -> None:
+        """BEGIN."""
+        if self.transaction is not None:
+            raise TransactionError("a transaction is open already", hint="COMMIT or ROLLBACK first.")
+        self.transaction = Transaction(self._flow._core, read_only, several=True)
+        self._serialisable = (isolation or self.isolation) in _SERIALISABLE
+        self._savepoints.clear()
+
+    def isolate(self, level: str) -> None:
+        """SET TRANSACTION ISOLATION LEVEL: for what the open transaction reads from now on."""
+        _check_isolation(level)
+        self._serialisable = level in _SERIALISABLE
+
+    def rollback(self) -> None:
+        """Forget the open transaction, if there is one."""
+        self.transaction = None
+        self._savepoints.clear()
+
+    def _transact(self, s: st.Statement) -> pa.Table:
+        if isinstance(s, st.Begin):
+            self.begin(s.read_only, s.isolation)
+            return run.status("BEGIN")
+        transaction = self.transaction
+        if transaction is None:
+            raise TransactionError("there is no transaction to end", hint="BEGIN one first.")
+        if isinstance(s, (st.Savepoint, st.Release, st.RollbackTo)):
+            return self._savepoint(s, transaction)
+        self.rollback()
+        if isinstance(s, st.Rollback):
+            return run.status("ROLLBACK")
+        transaction.refresh(self._flow._core)
+        self._flow._commit(transaction)
+        return run.status("COMMIT")
+
+    def _savepoint(self, s: st.Savepoint | st.Release | st.RollbackTo, transaction: Transaction) -> pa.Table:
+        if isinstance(s, st.Savepoint):
+            self._savepoints.append((s.name, transaction.mark()))
+            return run.status("SAVEPOINT")
+        places = [i for i, (name, _) in enumerate(self._savepoints) if name == s.name]
+        if not places:
+            raise UndefinedSavepoint(f'savepoint "{s.name}" does not exist')
+        if isinstance(s, st.Release):
+            del self._savepoints[places[-1] :]
+            return run.status("RELEASE")
+        transaction.go_back(self._savepoints[places[-1]][1])
+        del self._savepoints[places[-1] + 1 :]
+        return run.status("ROLLBACK")
+
+    def set_isolation(self, level: str) -> None:
+        """For transactions that begin from now on and do not say."""
+        _check_isolation(level)
+        self.isolation = level
+
+    # -- before running ----------------------------------------------------------------------
+
+    def describe(self, sql: str, types: Mapping[int, str]) -> Description:
+        """The parameters of one statement, of which the types of some are given, and its columns."""
+        with self._flow._lock:
+            self._begin_statement(ends=True)
+            return describe(self._flow._core, sql, types, self._columns, self._flow._past)
+
+    def _columns(self, sql: str) -> list[tuple[str, str]]:
+        """Names and types of a query's columns, as this session's connection gives them."""
+        core = self._flow._core
+        if self._reader is None:
+            return core.reader.columns(sql)
+        self._reader.prepare(core, sql, lambda _: None)
+        return self._reader.columns(sql)
+
+    # -- cancelling ------------------------------------------------------------------------
+
+    @contextmanager
+    def _working(self, interrupt: Callable[[], None]) -> Iterator[None]:
+        with self._cancel_lock:
+            if self._cancelled:
+                raise QueryCanceled("the statement was cancelled")
+            self._interrupt = interrupt
+        try:
+            yield
+        finally:
+            with self._cancel_lock:
+                self._interrupt = None
+
+    def cancel(self) -> None:
+        """Stop the statement that runs, from another thread: it raises QueryCanceled if DuckDB works for it or
+        it waits for others; applying an epoch is never stopped half-way."""
+        with self._cancel_lock:
+            self._cancelled = True
+            if self._interrupt is not None:
+                self._interrupt()
+
+    def close(self) -> None:
+        """End the session: an open transaction is forgotten."""
+        self.rollback()
+        if self._reader is not None:
+            self._reader.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _check_isolation(level: str) -> None:
+    if level not in ISOLATION_LEVELS:
+        raise InvalidOption(
+            f'there is no isolation level "{level}"', hint=f"They are {', '.join(ISOLATION_LEVELS)}."
+        )
+
+
+def _answer(s: st.Statement, table: pa.Table, warning: str | None = None) -> Answer:
+    """An answer with Postgres's tag."""
+    returning: Any = getattr(s, "returning", None)
+    if isinstance(s, (st.Insert, st.Update, st.Delete)):
+        count = table.num_rows if returning is not None else table.column(0)[0].as_py()
+        verb = {st.Insert: "INSERT 0", st.Update: "UPDATE", st.Delete: "DELETE"}[type(s)]
+        return Answer(f"{verb} {count}", table, returning is not None, warning)
+    if isinstance(s, st.Truncate):
+        return Answer("TRUNCATE TABLE", table, False, warning)
+    if isinstance(s, st.Query):
+        return Answer(f"SELECT {table.num_rows}", table, True, warning)
+    if isinstance(s, (st.Show, st.Describe)):
+        return Answer("SHOW", table, True, warning)
+    if isinstance(s, (st.Explain, st.ExplainIncremental)):
+        return Answer("EXPLAIN", table, True, warning)
+    return Answer(str(table.column(0)[0].as_py()), table, False, warning)

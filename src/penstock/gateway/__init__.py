@@ -1,0 +1,1 @@
+"""The Postgres wire protocol: a server that Postgres clients can use."""

@@ -1,0 +1,260 @@
+"""Parameters: bytes in text or binary to values that can be bound."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections.abc import Callable, Iterator
+
+from penstock.base.errors import InvalidValue
+from penstock.gateway import calendar as cal
+from penstock.gateway import types as t
+from penstock.gateway.errors import InvalidEncoding, NotSupported
+from penstock.gateway.types import ColumnType, PgType
+from penstock.sql.binding import Typed, blob_text
+
+Value = Typed | str | None
+
+
+def decoded(data: bytes | None, format: int, type: ColumnType | None, duck: str | None) -> Value:
+    """A value to bind: `type` is what the client said or was told, `duck` the same in DuckDB's words. A text of
+    no or of a text type takes whatever type its place needs, as in Postgres."""
+    if data is None:
+        return None if duck is None else Typed(None, duck)
+    if type is None:
+        if format:
+            raise NotSupported("a binary parameter of a type that is not known here", hint="Send it as text.")
+        return utf8(data)
+    if type.depth:
+        items = list(_binary_items(data, type) if format else _text_items(utf8(data), type))
+        return Typed(tuple(items), f"{type.pg.duck}[]" if duck is None else duck)
+    text = _binary(data, type.pg) if format else _text(data, type.pg)
+    return text if type.pg.duck == "VARCHAR" else Typed(text, _fitting(duck or type.pg.duck, text))
+
+
+def _fitting(duck: str, text: str) -> str:
+    """DECIMAL alone would have three digits after the point: as many as the number has instead."""
+    if duck != "DECIMAL":
+        return duck
+    digits = text.strip().lstrip("+-")
+    whole, _, fraction = digits.partition(".")
+    if not (whole + fraction).isdecimal():  # an exponent, NaN: as a float
+        return "DOUBLE"
+    width = max(len(whole.lstrip("0")) + len(fraction), 1)
+    return f"DECIMAL({width},{len(fraction)})" if width <= 38 else "DOUBLE"
+
+
+def utf8(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise InvalidEncoding("a text is not UTF-8") from None
+
+
+# -- text ------------------------------------------------------------------------------------------
+
+
+def _text(data: bytes, type: PgType) -> str:
+    text = utf8(data)
+    return blob_text(bytea(text)) if type is t.BYTEA else text
+
+
+def bytea(text: str) -> bytes:
+    r"""Bytes from the text of a bytea, in hex or with escapes.
+
+    >>> bytea(r"\x6162"), bytea(r"a\\b\000")
+    (b'ab', b'a\\b\x00')
+    """
+    if text.startswith("\\x"):
+        try:
+            return bytes.fromhex(text[2:])
+        except ValueError:
+            raise InvalidValue(f"{text[:40]!r} is not a bytea") from None
+    out, at = bytearray(), 0
+    data = text.encode()
+    while at < len(data):
+        if data[at] != 0x5C:
+            out.append(data[at])
+            at += 1
+        elif data[at + 1 : at + 2] == b"\\":
+            out.append(0x5C)
+            at += 2
+        else:
+            code = data[at + 1 : at + 4]
+            if len(code) != 3 or not all(c in b"01234567" for c in code) or int(code, 8) > 255:
+                raise InvalidValue(f"{text[:40]!r} is not a bytea")
+            out.append(int(code, 8))
+            at += 4
+    return bytes(out)
+
+
+def _text_items(text: str, type: ColumnType) -> Iterator[Typed]:
+    r"""The items of '{1,NULL,"a b"}': an array of one dimension.
+
+    >>> [item.text for item in _text_items('{a,NULL,"NULL","b\\"c"}', ColumnType(t.TEXT, 1))]
+    ['a', None, 'NULL', 'b"c']
+    """
+    if not (text.startswith("{") and text.endswith("}")):
+        raise InvalidValue(f"{text[:40]!r} is not an array")
+    inside, at = text[1:-1], 0
+    if not inside.strip():
+        return
+    while True:
+        item, quoted, at = _item(inside, at)
+        null = not quoted and item.upper() == "NULL"
+        value = None if null else _text(item.encode(), type.pg)
+        yield Typed(value, _fitting(type.pg.duck, value or "0"))
+        if at >= len(inside):
+            return
+        if inside[at] != ",":
+            raise InvalidValue(f"{text[:40]!r} is not an array")
+        at += 1
+
+
+def _item(text: str, at: int) -> tuple[str, bool, int]:
+    """An item, whether it stood in quotes, and where it ended."""
+    while at < len(text) and text[at].isspace():
+        at += 1
+    if text[at : at + 1] == "{":
+        raise NotSupported("an array of arrays as a parameter", hint="Send it as JSON, or in parts.")
+    quoted = text[at : at + 1] == '"'
+    out: list[str] = []
+    at += quoted
+    while at < len(text):
+        char = text[at]
+        if char == "\\":
+            out.append(text[at + 1 : at + 2])
+            at += 2
+            continue
+        if quoted and char == '"':
+            at += 1
+            while at < len(text) and text[at].isspace():
+                at += 1
+            return "".join(out), True, at
+        if not quoted and char == ",":
+            break
+        out.append(char)
+        at += 1
+    if quoted:
+        raise InvalidValue("an item of an array is never closed")
+    return "".join(out).strip(), False, at
+
+
+# -- binary ----------------------------------------------------------------------------------------
+
+
+def _binary(data: bytes, type: PgType) -> str:
+    read = _BINARY[type]
+    try:
+        return read(data)
+    except (struct.error, ValueError, IndexError):
+        raise InvalidValue(f"{len(data)} bytes are not a binary {type.name}") from None
+
+
+def _numeric(data: bytes) -> str:
+    count, weight, sign, scale = struct.unpack(">HhHH", data[:8])
+    if sign == 0xC000:
+        return "NaN"
+    if sign in (0xD000, 0xF000):
+        return "Infinity" if sign == 0xD000 else "-Infinity"
+    if sign not in (0, 0x4000) or weight > 40 or scale > 16_383:
+        raise ValueError(sign)
+    digits = struct.unpack(f">{count}H", data[8:])
+    groups = {weight - i: f"{digit:04}" for i, digit in enumerate(digits)}
+    if any(digit > 9_999 for digit in digits):
+        raise ValueError(digits)
+    whole = "".join(groups.get(i, "0000") for i in range(max(weight, 0), -1, -1)).lstrip("0") or "0"
+    fraction = "".join(groups.get(i, "0000") for i in range(-1, -(scale + 3) // 4 - 1, -1))[:scale]
+    return ("-" if sign else "") + whole + (f".{fraction}" if scale else "")
+
+
+def _date(data: bytes) -> str:
+    (days,) = struct.unpack(">i", data)
+    if days in (2**31 - 1, -(2**31)):
+        return "infinity" if days > 0 else "-infinity"
+    return _before_christ(cal.date_text(days + cal.EPOCH_DAYS))
+
+
+def _timestamp(data: bytes, zone: str) -> str:
+    (micros,) = struct.unpack(">q", data)
+    if micros in (2**63 - 1, -(2**63)):
+        return "infinity" if micros > 0 else "-infinity"
+    return _before_christ(cal.timestamp_text(micros + cal.EPOCH_US, zone))
+
+
+def _before_christ(text: str) -> str:
+    """DuckDB writes (BC) in parentheses and before the time; it takes it there."""
+    if not text.endswith(" BC"):
+        return text
+    day, _, time = text.removesuffix(" BC").partition(" ")
+    return f"{day} (BC) {time}".strip()
+
+
+def _interval(data: bytes) -> str:
+    micros, days, months = struct.unpack(">qii", data)
+    return f"{months} months {days} days {micros} microseconds"
+
+
+def _jsonb(data: bytes) -> str:
+    if data[:1] != b"\1":
+        raise ValueError("version")
+    return utf8(data[1:])
+
+
+def _number(format: str) -> Callable[[bytes], str]:
+    return lambda data: str(struct.unpack(format, data)[0])
+
+
+def _uuid(data: bytes) -> str:
+    return str(uuid.UUID(bytes=data))
+
+
+def _bool(data: bytes) -> str:
+    return "true" if struct.unpack(">?", data)[0] else "false"
+
+
+_BINARY: dict[PgType, Callable[[bytes], str]] = {
+    t.BOOL: _bool,
+    t.INT2: _number(">h"),
+    t.INT4: _number(">i"),
+    t.INT8: _number(">q"),
+    t.FLOAT4: _number(">f"),
+    t.FLOAT8: _number(">d"),
+    t.NUMERIC: _numeric,
+    t.TEXT: utf8,
+    t.VARCHAR: utf8,
+    t.BPCHAR: utf8,
+    t.NAME: utf8,
+    t.BYTEA: blob_text,
+    t.DATE: _date,
+    t.TIME: lambda data: cal.time_text(struct.unpack(">q", data)[0]),
+    t.TIMESTAMP: lambda data: _timestamp(data, ""),
+    t.TIMESTAMPTZ: lambda data: _timestamp(data, "+00"),
+    t.INTERVAL: _interval,
+    t.UUID: _uuid,
+    t.JSON: utf8,
+    t.JSONB: _jsonb,
+}
+
+
+def _binary_items(data: bytes, type: ColumnType) -> Iterator[Typed]:
+    try:
+        dimensions, _, oid = struct.unpack(">iiI", data[:12])
+        if dimensions == 0:
+            return
+        if dimensions != 1:
+            raise NotSupported("an array of arrays as a parameter", hint="Send it as JSON, or in parts.")
+        (count,) = struct.unpack(">i", data[12:16])
+        if oid != type.pg.oid:
+            raise InvalidValue("an array's items are of another type than the array")
+        at = 20
+        for _ in range(count):
+            (size,) = struct.unpack(">i", data[at : at + 4])
+            item = data[at + 4 : at + 4 + max(size, 0)]
+            if size > len(item):
+                raise InvalidValue("an array is shorter than it says")
+            value = None if size < 0 else _binary(item, type.pg)
+            yield Typed(value, _fitting(type.pg.duck, value or "0"))
+            at += 4 + len(item)
+    except struct.error:
+        raise InvalidValue(f"{len(data)} bytes are not a binary array") from None

@@ -1,0 +1,89 @@
+"""What is wrong with a client, rather than with its SQL."""
+
+from __future__ import annotations
+
+from penstock.base.errors import PenstockError
+
+
+class ProtocolError(PenstockError):
+    """The client's bytes are not the protocol's: it is told so and disconnected."""
+
+    sqlstate = "08P01"
+
+
+class WrongNumber(PenstockError):
+    """A Bind message has more or fewer values or formats than its statement: the connection goes on."""
+
+    sqlstate = "08P01"
+
+
+class AuthenticationFailed(PenstockError):
+    """No such role, or the wrong password: which of the two is not said."""
+
+    sqlstate = "28P01"
+
+
+class InvalidAuthorization(PenstockError):
+    """The connection is not one that the server accepts."""
+
+    sqlstate = "28000"
+
+
+class TooManyConnections(PenstockError):
+    """The server has as many clients as it takes."""
+
+    sqlstate = "53300"
+
+
+class UndefinedStatement(PenstockError):
+    """No prepared statement of that name."""
+
+    sqlstate = "26000"
+
+
+class DuplicateStatement(PenstockError):
+    """A prepared statement of that name exists."""
+
+    sqlstate = "42P05"
+
+
+class UndefinedCursor(PenstockError):
+    """No portal or cursor of that name."""
+
+    sqlstate = "34000"
+
+
+class DuplicateCursor(PenstockError):
+    """A portal or cursor of that name exists."""
+
+    sqlstate = "42P03"
+
+
+class UndefinedSetting(PenstockError):
+    """SET or SHOW of a setting that is not known."""
+
+    sqlstate = "42704"
+
+
+class NotSupported(PenstockError):
+    """Something of Postgres that is not here."""
+
+    sqlstate = "0A000"
+
+
+class BadCopyData(PenstockError):
+    """A line of COPY FROM STDIN that is no row of the table."""
+
+    sqlstate = "22P04"
+
+
+class InvalidEncoding(PenstockError):
+    """Text that is not UTF-8."""
+
+    sqlstate = "22021"
+
+
+class ServerStops(PenstockError):
+    """The server is being stopped."""
+
+    sqlstate = "57P01"

@@ -1,0 +1,169 @@
+"""The server's own statements, carried out: one function for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.base.errors import TransactionError
+from penstock.gateway import backend as b
+from penstock.gateway import commands as c
+from penstock.gateway.command import Command
+from penstock.gateway.copy_command import Copy
+from penstock.gateway.errors import DuplicateCursor, UndefinedCursor, UndefinedStatement
+from penstock.gateway.portals import Portal
+from penstock.gateway.result import Result, spread
+from penstock.gateway.types import TEXT, ColumnType
+
+if TYPE_CHECKING:
+    from penstock.gateway.work import Work
+
+
+def run_command(work: Work, command: Command, portal: Portal) -> None:
+    """Carry a statement out: its tag, and its rows if it has any, are the portal's afterwards."""
+    for kind, function in COMMANDS:
+        if isinstance(command, kind):
+            function(work, command, portal)
+            return
+    raise TypeError(type(command).__name__)
+
+
+def command_columns(work: Work, command: Command) -> list[tuple[str, ColumnType]] | None:
+    """The columns that a statement will have; None if it has none."""
+    if isinstance(command, c.ShowSetting):
+        names = ["name", "setting"] if command.name is None else [command.name]
+        return [(name, ColumnType(TEXT)) for name in names]
+    if isinstance(command, c.Fetch) and not command.moves:
+        return _rows_of(work, command.name).columns
+    return None
+
+
+# -- settings --------------------------------------------------------------------------------------
+
+
+def _set(work: Work, command: c.SetSetting, portal: Portal) -> None:
+    report = work.settings.set(command.name, command.value)
+    if report is not None:
+        portal.reports.append(b.parameter_status(*report))
+    portal.tag = command.tag
+
+
+def _set_transaction(work: Work, command: c.SetTransaction, portal: Portal) -> None:
+    if work.session.transaction is None or work.implicit:
+        portal.notices.append("SET TRANSACTION can only be used in transaction blocks")
+    else:
+        work.session.isolate(command.isolation)
+    portal.tag = "SET"
+
+
+def _show(work: Work, command: c.ShowSetting, portal: Portal) -> None:
+    if command.name is None:
+        names, values = zip(*work.settings.all(), strict=True)
+        table = pa.table({"name": pa.array(names, pa.string()), "setting": pa.array(values, pa.string())})
+    else:
+        table = pa.table({command.name: pa.array([work.settings.show(command.name)], pa.string())})
+    portal.result = Result.of(table, portal.formats)
+    portal.tag = "SHOW"
+
+
+def _reset_all(work: Work, command: c.ResetAll, portal: Portal) -> None:
+    portal.reports += [b.parameter_status(*report) for report in work.settings.reset_all()]
+    portal.tag = "RESET"
+
+
+# -- what the client has named ---------------------------------------------------------------------
+
+
+def _discard(work: Work, command: c.Discard, portal: Portal) -> None:
+    if command.what == "ALL":
+        if work.session.transaction is not None and not work.implicit:
+            raise TransactionError("DISCARD ALL cannot run inside a transaction block")
+        work.statements.clear()
+        work.portals.clear()
+        _reset_all(work, c.ResetAll(), portal)
+    elif command.what == "PLANS":
+        for prepared in work.statements.values():
+            prepared.described = False
+    portal.tag = f"DISCARD {command.what}"
+
+
+def _deallocate(work: Work, command: c.Deallocate, portal: Portal) -> None:
+    if command.name is None:
+        work.statements.clear()
+    elif work.statements.pop(command.name, None) is None:
+        raise UndefinedStatement(f'prepared statement "{command.name}" does not exist')
+    portal.tag = "DEALLOCATE" + (" ALL" if command.name is None else "")
+
+
+def _declare(work: Work, command: c.Declare, portal: Portal) -> None:
+    if command.name in work.portals:
+        raise DuplicateCursor(f'cursor "{command.name}" already exists')
+    if not command.hold and (work.session.transaction is None or work.implicit):
+        raise TransactionError(
+            "DECLARE CURSOR can only be used in transaction blocks", hint="BEGIN, or add WITH HOLD."
+        )
+    work.offset += command.query.offset
+    formats = (1,) if command.binary else ()
+    cursor = Portal(work.prepare(command.query.text, ()), [], formats, hold=command.hold)
+    work.run(cursor)
+    work.portals[command.name] = cursor
+    portal.tag = "DECLARE CURSOR"
+
+
+def _rows_of(work: Work, name: str) -> Result:
+    cursor = work.portals.get(name)
+    if cursor is None or cursor.result is None:
+        raise UndefinedCursor(f'cursor "{name}" does not exist')
+    return cursor.result
+
+
+def _fetch(work: Work, command: c.Fetch, portal: Portal) -> None:
+    source = _rows_of(work, command.name)
+    start = source.at
+    count = source.skip(command.count)
+    if command.moves:
+        portal.tag = f"MOVE {count}"
+        return
+    own = work.portals[command.name].formats  # those of a BINARY cursor, or of a portal that was bound
+    formats = source.formats if own else spread(portal.formats, len(source.types))
+    portal.result = Result(source.table.slice(start, count), source.types, formats)
+    portal.tag = f"FETCH {count}"
+
+
+def _close(work: Work, command: c.CloseCursor, portal: Portal) -> None:
+    if command.name is None:
+        work.portals.clear()
+    elif work.portals.pop(command.name, None) is None:
+        raise UndefinedCursor(f'cursor "{command.name}" does not exist')
+    portal.tag = "CLOSE CURSOR" + (" ALL" if command.name is None else "")
+
+
+def _unlisten(work: Work, command: c.Unlisten, portal: Portal) -> None:
+    portal.tag = "UNLISTEN"
+
+
+def _copy_out(work: Work, command: Copy, portal: Portal) -> None:
+    """COPY TO STDOUT: the rows, which are sent as lines."""
+    assert command.query is not None
+    if command.table is None:
+        work.offset += command.query_offset
+    answer = work.session.execute(command.query)[-1]
+    portal.result = Result.of(answer.table, ())
+    portal.tag = f"COPY {answer.table.num_rows}"
+
+
+COMMANDS: tuple[tuple[type[Command], Callable[[Work, Any, Portal], None]], ...] = (
+    (c.SetSetting, _set),
+    (c.SetTransaction, _set_transaction),
+    (c.ShowSetting, _show),
+    (c.ResetAll, _reset_all),
+    (c.Discard, _discard),
+    (c.Deallocate, _deallocate),
+    (c.Declare, _declare),
+    (c.Fetch, _fetch),
+    (c.CloseCursor, _close),
+    (c.Unlisten, _unlisten),
+    (Copy, _copy_out),
+)

@@ -1,0 +1,158 @@
+"""The server's side of the Postgres protocol, version 3, without I/O.
+
+Bytes go in with `receive`, messages come out of `next_message`; what is to be sent are bytes that the functions of
+backend.py make, and `sent` says which of them change the state. Whatever bytes come, they are read or ProtocolError
+is raised, never anything else; after it the connection is closed.
+
+    state       meaning                                              left by
+    STARTUP     the first packet, or another after SSLRequest        AUTHENTICATION, CLOSED
+    AUTH        the client is proving who it is                      READY
+    READY       statements are read                                  COPY_IN, SKIPPING, CLOSED
+    SKIPPING    an extended query failed: all is dropped until Sync  READY
+    COPY_IN     rows are read                                        READY, SKIPPING
+    CLOSED      nothing is read any more
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from enum import Enum
+
+from penstock.base.limits import MESSAGE_BYTES_MAX, STARTUP_BYTES_MAX
+from penstock.gateway import messages as m
+from penstock.gateway.errors import ProtocolError
+
+
+class State(Enum):
+    STARTUP = "the first packet is awaited"
+    AUTH = "authentication is going on"
+    READY = "statements are read"
+    SKIPPING = "everything until Sync is dropped"
+    COPY_IN = "rows are read"
+    CLOSED = "the connection is closed"
+
+
+_EXTENDED = (m.Parse, m.Bind, m.Describe, m.Execute, m.Close, m.Flush, m.Sync)
+_COPYING = (m.CopyData, m.CopyDone, m.CopyFail)
+
+# What may come in each state, and what is read and dropped there. Everything else is an error.
+ACCEPTED: dict[State, tuple[type[m.Message], ...]] = {
+    State.STARTUP: (m.SslRequest, m.GssRequest, m.CancelRequest, m.Startup),
+    State.AUTH: (m.Password, m.Terminate),
+    State.READY: (m.Query, m.FunctionCall, m.Terminate, *_EXTENDED),
+    State.SKIPPING: (m.Sync, m.Terminate),
+    State.COPY_IN: (*_COPYING, m.Terminate),
+}
+DROPPED: dict[State, tuple[type[m.Message], ...]] = {
+    State.STARTUP: (),
+    State.AUTH: (),
+    State.READY: _COPYING,  # of a COPY that has failed: the client did not know yet
+    State.SKIPPING: (m.Query, m.FunctionCall, *_EXTENDED, *_COPYING),
+    State.COPY_IN: (m.Flush, m.Sync),
+}
+
+
+class Connection:
+    """One client's bytes. `receive` may be called in another thread than the rest.
+
+    >>> connection = Connection()
+    >>> connection.receive(struct.pack(">ii", 8, m.SSL_REQUEST))
+    >>> connection.next_message(), connection.next_message()
+    (SslRequest(), None)
+    """
+
+    def __init__(self) -> None:
+        self.state = State.STARTUP
+        self._came: deque[bytes] = deque()
+        self._buffer = bytearray()
+        self._extended = False  # the last message was one of an extended query
+
+    def receive(self, data: bytes) -> None:
+        self._came.append(data)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much has come and has not been read."""
+        return len(self._buffer) + sum(len(piece) for piece in list(self._came))
+
+    def next_message(self) -> m.Message | None:
+        """The next message that counts; None until more bytes come."""
+        try:
+            while self.state is not State.CLOSED:
+                message = self._read()
+                if message is None:
+                    return None
+                if isinstance(message, ACCEPTED[self.state]):
+                    self._follow(message)
+                    return message
+                if not isinstance(message, DROPPED[self.state]):
+                    name = type(message).__name__
+                    raise ProtocolError(f"the message {name} does not belong here: {self.state.value}")
+        except ProtocolError:
+            self.close()
+            raise
+        return None
+
+    def _read(self) -> m.Message | None:
+        while self._came:
+            self._buffer += self._came.popleft()
+        head = 4 if self.state is State.STARTUP else 5
+        if len(self._buffer) < head:
+            return None
+        (length,) = struct.unpack(">i", self._buffer[head - 4 : head])
+        before = self.state in (State.STARTUP, State.AUTH)  # strangers are given little memory
+        longest = STARTUP_BYTES_MAX if before else MESSAGE_BYTES_MAX
+        if not 4 <= length <= longest:
+            raise ProtocolError(f"a message says that it has {length} bytes: there may be 4 to {longest}")
+        end = head - 4 + length
+        if len(self._buffer) < end:
+            return None
+        kind, body = bytes(self._buffer[: head - 4]), bytes(self._buffer[head:end])
+        del self._buffer[:end]
+        return m.read_startup(body) if self.state is State.STARTUP else m.read_message(kind, body)
+
+    def _follow(self, message: m.Message) -> None:
+        if isinstance(message, m.Sync):
+            self.state = State.READY
+            self._extended = False
+        elif isinstance(message, (m.Terminate, m.CancelRequest)):
+            self.state = State.CLOSED
+        elif self.state is State.READY:
+            self._extended = isinstance(message, _EXTENDED)
+
+    # -- what the server did ---------------------------------------------------------------
+
+    def asked_for_password(self) -> None:
+        self.state = State.AUTH
+
+    def accepted(self) -> None:
+        """The client is who it says: ReadyForQuery follows."""
+        self.state = State.READY
+
+    def copying_in(self) -> None:
+        """CopyInResponse was sent."""
+        self.state = State.COPY_IN
+
+    def copied(self) -> None:
+        """The COPY has come to its end."""
+        self.state = State.READY
+
+    def failed(self) -> bool:
+        """ErrorResponse was sent. Whether ReadyForQuery is to follow: not in an extended query, which ends
+        with Sync."""
+        if self.state not in (State.READY, State.COPY_IN):
+            return False
+        self.state = State.SKIPPING if self._extended else State.READY
+        return not self._extended
+
+    def to_be_encrypted(self) -> None:
+        """TLS begins: what came in plain text before it cannot be trusted, and there must be none."""
+        if self._buffer or self._came:
+            self.close()
+            raise ProtocolError("bytes came in plain text after SSLRequest")
+
+    def close(self) -> None:
+        self.state = State.CLOSED
+        self._buffer.clear()
+        self._came.clear()

@@ -1,0 +1,158 @@
+"""A client's settings: SET, SHOW and RESET of those that Postgres clients use.
+
+Settings that would change answers (TimeZone, DateStyle, the encoding) take only the value that holds anyway, and
+say so; those that only tune Postgres are kept and shown; of settings in one's own namespace (a.b) all are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import penstock
+from penstock.base.errors import InvalidOption
+from penstock.engine.session import ISOLATION_LEVELS, Session
+from penstock.gateway.errors import UndefinedSetting
+from penstock.sql.tokens import fold
+
+VERSION = f"16.0 (penstock {penstock.__version__})"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """`allowed`: the values that it may have, folded; None for any. `reported` to the client whenever it is set."""
+
+    name: str
+    value: str
+    allowed: tuple[str, ...] | None = None
+    reported: bool = False
+    fixed: bool = False
+
+
+SETTINGS = (
+    Setting("server_version", VERSION, reported=True, fixed=True),
+    Setting("server_version_num", "160000", fixed=True),
+    Setting("server_encoding", "UTF8", reported=True, fixed=True),
+    Setting("client_encoding", "UTF8", ("utf8", "utf-8", "unicode"), reported=True),
+    Setting("DateStyle", "ISO, MDY", ("iso", "iso, mdy", "iso,mdy", "iso, dmy", "iso, ymd"), reported=True),
+    Setting("IntervalStyle", "postgres", ("postgres",), reported=True),
+    Setting("TimeZone", "UTC", ("utc", "etc/utc", "gmt", "default"), reported=True),
+    Setting("integer_datetimes", "on", reported=True, fixed=True),
+    Setting("standard_conforming_strings", "on", ("on", "true", "1", "yes"), reported=True),
+    Setting("application_name", "", reported=True),
+    Setting("is_superuser", "on", reported=True, fixed=True),
+    Setting("session_authorization", "penstock", reported=True, fixed=True),
+    Setting("in_hot_standby", "off", reported=True, fixed=True),
+    Setting("default_transaction_read_only", "off", ("off", "false", "0", "no"), reported=True),
+    Setting("default_transaction_isolation", "read committed", ISOLATION_LEVELS),
+    Setting("transaction_isolation", "read committed", ISOLATION_LEVELS),
+    Setting("transaction_read_only", "off", ("off", "false", "0", "no")),
+    Setting("transaction_deferrable", "off", ("off", "false", "0", "no")),
+    Setting(
+        "search_path",
+        '"$user", public',
+        ("public", "main", '"$user", public', "public, pg_catalog", ""),
+    ),
+    Setting("max_identifier_length", "63", fixed=True),
+    Setting("bytea_output", "hex", ("hex",)),
+    Setting("lc_collate", "C", fixed=True),
+    Setting("lc_ctype", "C.UTF-8", fixed=True),
+    Setting("client_min_messages", "notice"),
+    Setting("extra_float_digits", "1"),
+    Setting("synchronous_commit", "on", ("on", "true", "1", "yes")),
+    Setting("statement_timeout", "0", ("0", "0s", "0ms")),
+    Setting("lock_timeout", "0", ("0", "0s", "0ms")),
+    Setting("idle_in_transaction_session_timeout", "0", ("0", "0s", "0ms")),
+    Setting("row_security", "on"),
+    Setting("check_function_bodies", "on"),
+    Setting("jit", "off"),
+    Setting("enable_seqscan", "on"),
+    Setting("work_mem", "4MB"),
+)
+_BY_NAME = {fold(s.name): s for s in SETTINGS}
+
+
+class ClientSettings:
+    """The settings of one session."""
+
+    def __init__(self, session: Session, user: str) -> None:
+        self._session = session
+        self._first = {fold(s.name): s.value for s in SETTINGS}
+        self._first["session_authorization"] = user
+        self._values = dict(self._first)
+
+    def reported(self) -> Iterator[tuple[str, str]]:
+        """What a client is told when it connects."""
+        for setting in SETTINGS:
+            if setting.reported:
+                yield setting.name, self._values[fold(setting.name)]
+
+    def at_start(self, name: str, value: str) -> str | None:
+        """A setting that came with the connection: RESET goes back to it. A warning, if it stays as it is.
+
+        JDBC sends the time zone of its machine with every connection. To refuse it would be to refuse JDBC: it is
+        told the value that holds instead, as all clients are.
+        """
+        try:
+            self.set(name, value)
+        except InvalidOption as error:
+            setting = _BY_NAME[fold(name)]
+            if not setting.reported or setting.fixed:
+                raise
+            return error.message
+        self._first[fold(name)] = self._values[fold(name)]
+        return None
+
+    def set(self, name: str, value: str | None) -> tuple[str, str] | None:
+        """Set a setting (None: to its first value); what is to be reported to the client."""
+        key = fold(name)
+        setting = _BY_NAME.get(key)
+        if setting is None:
+            if "." not in name:
+                raise UndefinedSetting(f'unrecognized configuration parameter "{name}"')
+            if value is None:
+                self._values.pop(key, None)
+            else:
+                self._values[key] = value
+            return None
+        if value is not None:
+            self._check(setting, value)
+        elif setting.fixed:
+            raise InvalidOption(f'the setting "{setting.name}" cannot be changed')
+        kept = self._first[key] if value is None else value
+        if setting.reported and setting.allowed is not None:
+            kept = setting.value  # whichever way it was written
+        if key in ("default_transaction_isolation", "transaction_isolation"):
+            self._session.set_isolation(fold(kept))
+            self._values["default_transaction_isolation"] = self._values["transaction_isolation"] = fold(kept)
+        self._values[key] = kept
+        return (setting.name, kept) if setting.reported else None
+
+    def _check(self, setting: Setting, value: str) -> None:
+        if setting.fixed:
+            raise InvalidOption(f'the setting "{setting.name}" cannot be changed')
+        if setting.allowed is not None and fold(value.strip(" '")) not in setting.allowed:
+            raise InvalidOption(
+                f'the setting "{setting.name}" cannot be "{value}" here',
+                hint=f"It is {setting.value!r}, and other values of it are not supported.",
+            )
+
+    def show(self, name: str) -> str:
+        key = fold(name)
+        if key not in self._values:
+            raise UndefinedSetting(f'unrecognized configuration parameter "{name}"')
+        return self._values[key]
+
+    def all(self) -> list[tuple[str, str]]:
+        names = {key: setting.name for key, setting in _BY_NAME.items()}
+        return sorted((names.get(key, key), value) for key, value in self._values.items())
+
+    def reset_all(self) -> Iterator[tuple[str, str]]:
+        """Everything as it was at first; what is to be reported."""
+        for key in list(self._values):
+            if key not in _BY_NAME:
+                del self._values[key]
+            elif not _BY_NAME[key].fixed and self._values[key] != self._first[key]:
+                report = self.set(_BY_NAME[key].name, None)
+                if report is not None:
+                    yield report

@@ -1,0 +1,204 @@
+"""What one client has going on: its session, the state of its transaction, its statements and portals."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from penstock.base.errors import SqlSyntaxError, TransactionError, TransactionFailed
+from penstock.engine.session import Answer, Session
+from penstock.gateway import commands as c
+from penstock.gateway.errors import UndefinedCursor, UndefinedStatement
+from penstock.gateway.own import command_columns, run_command
+from penstock.gateway.portals import Portal, Prepared
+from penstock.gateway.result import Result
+from penstock.gateway.rewrite import without_catalog
+from penstock.gateway.settings import ClientSettings
+from penstock.gateway.types import column_type, parameter_type
+from penstock.sql import statements as st
+from penstock.sql.parse import parse, split
+
+_ENDS = (st.Commit, st.Rollback, st.RollbackTo)
+_DEFINITIONS = (st.CreateTable, st.CreateTableAs, st.CreateView, st.CreateMaterializedView, st.Drop)
+
+
+class Work:
+    """Runs portals: the engine's statements, and with `own.py` the server's.
+
+    `functions` are the session's own, which may be called as pg_catalog's.
+    """
+
+    def __init__(self, session: Session, settings: ClientSettings, functions: Collection[str] = ()) -> None:
+        self.session = session
+        self.settings = settings
+        self.functions = functions
+        self.statements: dict[str, Prepared] = {}
+        self.portals: dict[str, Portal] = {}
+        self.failed = False  # a statement of the open transaction has failed
+        self.implicit = False  # the transaction is that of one Query message with several statements
+        self.offset = 0  # where the statement that runs begins in the text that the client sent
+
+    @property
+    def status(self) -> str:
+        """As ReadyForQuery says it."""
+        if self.session.transaction is None or self.implicit:
+            return "I"
+        return "E" if self.failed else "T"
+
+    # -- transactions ----------------------------------------------------------------------
+
+    def begin_implicit(self) -> None:
+        """Several statements in one text are one transaction."""
+        if self.session.transaction is None:
+            self.session.begin()
+            self.implicit, self.failed = True, False
+
+    def end_implicit(self) -> None:
+        if self.implicit:
+            self.implicit = False
+            self.session.execute("COMMIT")
+
+    def fail(self) -> None:
+        """A statement has failed: so has its transaction."""
+        if self.implicit:
+            self.session.rollback()
+            self.implicit = False
+        self.failed = self.session.transaction is not None
+        if not self.failed:
+            self.forget_portals()
+
+    def check_not_failed(self, statement: st.Statement | None) -> None:
+        """In a failed transaction only its end is accepted."""
+        if self.session.transaction is None:
+            self.failed = False
+        if self.failed and not isinstance(statement, _ENDS):
+            raise TransactionFailed(
+                "current transaction is aborted, commands ignored until end of transaction block",
+                hint="ROLLBACK.",
+            )
+
+    def _transact(self, s: st.Statement, portal: Portal) -> None:
+        session = self.session
+        is_open = session.transaction is not None and not self.implicit
+        if isinstance(s, st.Begin):
+            if is_open:
+                portal.notices.append("there is already a transaction in progress")
+            elif self.implicit and session.transaction is not None and session.transaction.changes:
+                if s.modes:
+                    raise TransactionError("a transaction's modes stand before its first change")
+                self.implicit = False  # what came before it in the same text belongs to it
+            else:
+                self.implicit = False
+                session.rollback()
+                session.execute(portal.prepared.sql)
+            portal.tag = "BEGIN"
+            return
+        if isinstance(s, (st.Commit, st.Rollback)):
+            portal.tag = "COMMIT" if isinstance(s, st.Commit) and not self.failed else "ROLLBACK"
+            failed, self.failed, self.implicit = self.failed, False, False
+            if not is_open:
+                portal.notices.append("there is no transaction in progress")
+            if session.transaction is None:
+                return
+            if failed:
+                session.rollback()
+            else:
+                session.execute(portal.prepared.sql)
+            return
+        if not is_open:
+            raise TransactionError(
+                f"{portal.prepared.sql.split()[0].upper()} can only be used in transaction blocks"
+            )
+        portal.tag = session.execute(portal.prepared.sql)[-1].tag
+        if isinstance(s, st.RollbackTo):
+            self.failed = False
+
+    # -- statements ------------------------------------------------------------------------
+
+    def prepare(self, sql: str, oids: tuple[int, ...]) -> Prepared:
+        sql = without_catalog(sql, self.functions)
+        command = c.read_command(sql)
+        if command is not None:
+            return Prepared(sql, command, None, oids)
+        statements = parse(sql) if split(sql) else []
+        if len(statements) > 1:
+            raise SqlSyntaxError("cannot insert multiple commands into a prepared statement")
+        return Prepared(sql, None, statements[0] if statements else None, oids)
+
+    def statement(self, name: str) -> Prepared:
+        if name not in self.statements:
+            raise UndefinedStatement(f'prepared statement "{name}" does not exist')
+        return self.statements[name]
+
+    def portal(self, name: str) -> Portal:
+        if name not in self.portals:
+            raise UndefinedCursor(f'portal "{name}" does not exist')
+        return self.portals[name]
+
+    def forget_portals(self) -> None:
+        """Portals end with their transaction; cursors that hold their rows do not."""
+        if self.session.transaction is None:
+            self.portals = {name: p for name, p in self.portals.items() if p.hold}
+
+    def work_out(self, prepared: Prepared, columns: bool) -> None:
+        """The types of the parameters and, if asked for, the columns."""
+        statement = prepared.statement
+        count = 0 if statement is None else statement.parameter_count
+        given = {i: parameter_type(oid) for i, oid in enumerate(prepared.oids[:count], start=1)}
+        known = {i: t for i, t in given.items() if t is not None}
+        needs = columns or any(i not in known for i in range(1, count + 1))
+        if prepared.parameters is not None and (not columns or prepared.described):
+            return
+        ducks: tuple[str | None, ...] = (None,) * count
+        if statement is not None and needs:
+            words = {i: t.pg.duck + "[]" * t.depth for i, t in known.items() if t.pg.duck != "DECIMAL"}
+            words |= {i: "DECIMAL(38,9)" + "[]" * t.depth for i, t in known.items() if t.pg.duck == "DECIMAL"}
+            found = self.session.describe(prepared.sql, words)
+            ducks = tuple(None if i in known else t for i, t in enumerate(found.parameters, start=1))
+            if found.columns is not None:
+                prepared.columns = [(name, column_type(t)) for name, t in found.columns]
+        told = [None if t is None else column_type(t) for t in ducks]
+        prepared.parameters = tuple(known.get(i, t) for i, t in enumerate(told, start=1))
+        prepared.ducks = ducks
+        if columns:
+            if prepared.command is not None:
+                prepared.columns = command_columns(self, prepared.command)
+            prepared.described = True
+
+    # -- running ---------------------------------------------------------------------------
+
+    def run(self, portal: Portal) -> None:
+        """Run a portal's statement, unless it has run: its rows are fetched afterwards."""
+        if portal.tag:
+            return
+        prepared = portal.prepared
+        statement = prepared.statement
+        self.check_not_failed(statement)
+        if prepared.command is not None:
+            run_command(self, prepared.command, portal)
+        elif isinstance(statement, (st.Begin, *_ENDS, st.Savepoint, st.Release)):
+            self._transact(statement, portal)
+        else:
+            self._run_statement(portal)
+
+    def _run_statement(self, portal: Portal) -> None:
+        prepared = portal.prepared
+        defines = self.implicit and isinstance(prepared.statement, _DEFINITIONS)
+        if defines:  # what came before it in the text is committed first: definitions stand alone
+            self.session.execute("COMMIT")
+        if portal.values:
+            answer = self.session.execute(prepared.sql, portal.values)[-1]
+        else:
+            assert prepared.statement is not None
+            answer = self.session.run_parsed([prepared.statement])[-1]
+        if defines:
+            self.session.begin()
+        self._keep(portal, answer)
+
+    def _keep(self, portal: Portal, answer: Answer) -> None:
+        if answer.has_rows:
+            announced = portal.prepared.columns if portal.prepared.described else None
+            types = None if announced is None else [t for _, t in announced]
+            portal.result = Result.of(answer.table, portal.formats, types)
+        portal.tag = answer.tag
+        if answer.warning:
+            portal.notices.append(answer.warning)

@@ -1,0 +1,122 @@
+"""penstock start and penstock sql, as processes and in this one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+
+@contextmanager
+def started(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server in a process of its own, and its URL."""
+    command = [sys.executable, "-m", "penstock", "start", "--listen", "127.0.0.1:0", *map(str, arguments)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        lines = [process.stdout.readline() for _ in range(3)]
+        assert "listens on 127.0.0.1" in lines[0], lines
+        yield process, lines[2].split()[-1]
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_start_and_end(tmp_path: Path, number: signal.Signals) -> None:
+    script = tmp_path / "init.sql"
+    script.write_text(
+        "CREATE TABLE IF NOT EXISTS t (a INT);\nCREATE OR REPLACE VIEW v AS SELECT count(*) AS n FROM t;\n"
+    )
+    for rows in (1, 2):  # what was committed is there again
+        with started("--storage", tmp_path / "flow", "--init", script) as (process, url):
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute("INSERT INTO t VALUES (1)")
+                assert connection.execute("SELECT n FROM v").fetchone() == (rows,)
+                process.send_signal(number)
+                _, err = process.communicate(timeout=20)
+        assert process.returncode == 0, err
+        assert "Traceback" not in err
+
+
+def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:
+    with started("--storage", tmp_path / "flow") as (process, url):
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("CREATE TABLE t (a INT)")
+            connection.execute("INSERT INTO t VALUES (1)")
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+    with started("--storage", tmp_path / "flow") as (_, url), psycopg.connect(url) as connection:
+        assert connection.execute("SELECT * FROM t").fetchall() == [(1,)]
+
+
+def test_roles_and_the_shell(tmp_path: Path, penstock: Callable[..., Any]) -> None:
+    roles = tmp_path / "roles"
+    roles.write_text("# who may connect\nann:secret\n")
+    with started("--roles", roles) as (_, url):
+        assert "ann@" in url
+        url = url.replace("ann@", "ann:secret@")
+        ran = penstock(
+            "sql", url, "-c", "CREATE TABLE t (a INT, b TEXT)", "-c", "INSERT INTO t VALUES (1, 'x'); TABLE t"
+        )
+        assert (ran.code, ran.out) == (0, "a  b\n1  x\n")
+        assert "INSERT 0 1" in ran.err
+        ran = penstock("sql", url, "-c", "SELECT nope FROM t")
+        assert (ran.code, ran.out) == (3, "")
+        assert "42703" in ran.err
+        ran = penstock("sql", url, "-c", "COPY t TO STDOUT")
+        assert ran.out == "1\tx\n"
+        ran = penstock("sql", url.replace("secret", "wrong"), "-c", "SELECT 1")
+        assert ran.code == 3
+        assert "password" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--listen", "0.0.0.0:0"], "can be reached from other machines"),
+        (["--listen", "nowhere"], "not HOST:PORT"),
+        (["--require-tls"], "needs a certificate"),
+        (["--tls-cert", "nowhere.pem"], "go together"),
+        (["--tls-cert", "nowhere.pem", "--tls-key", "nowhere.pem"], "cannot be read"),
+        (["--roles", "nowhere"], "cannot be read"),
+        (["--init", "nowhere.sql"], "cannot be read"),
+        (["--storage-option", "region=x"], "no storage"),
+    ],
+)
+def test_wrong_use(penstock: Callable[..., Any], arguments: list[str], message: str) -> None:
+    ran = penstock("start", *arguments)
+    assert ran.code == 2
+    assert message in ran.err
+
+
+def test_a_wrong_script_says_where(penstock: Callable[..., Any], tmp_path: Path) -> None:
+    script = tmp_path / "init.sql"
+    script.write_text("CREATE TABLE t (a INT);\n\nSELEC 1;\n")
+    ran = penstock("start", "--listen", "127.0.0.1:0", "--init", script)
+    assert ran.code == 2
+    assert "line 3" in ran.err
+
+
+def test_a_port_that_is_taken(penstock: Callable[..., Any]) -> None:
+    with started() as (_, url):
+        port = url.rsplit(":", 1)[1].split("/")[0]
+        ran = penstock("start", "--listen", f"127.0.0.1:{port}")
+        assert ran.code == 2
+        assert "cannot listen" in ran.err
+
+
+def test_no_server(penstock: Callable[..., Any]) -> None:
+    ran = penstock("sql", "postgresql://x@127.0.0.1:1/y", "-c", "SELECT 1")
+    assert ran.code == 3
+    assert "cannot connect" in ran.err
+    assert penstock("sql", "http://x", "-c", "SELECT 1").code == 2
