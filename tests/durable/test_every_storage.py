@@ -16,6 +16,7 @@ from durable.executioner import Executioner
 from durable.test_checkpoint import contents, is_right, make, orders
 from durable.victim import Case
 from penstock import Flow
+from penstock.base.errors import InvalidOption
 from penstock.store.location import Location
 
 
@@ -101,3 +102,15 @@ def test_a_chain_of_kills_on_s3(s3: Location, tmp_path: Path, monkeypatch: pytes
         executioner.close()
     assert not tally.failures, tally.failures[0]
     assert tally.kills.total() == len(points)
+
+
+def test_a_statement_says_when_it_is_answered(tmp_path: Path) -> None:
+    with Flow(tmp_path / "flow", commit="visible", commit_interval=3600) as flow:
+        flow.sql("CREATE TABLE t (x INT)")
+        flow.sql("INSERT INTO t VALUES (1)")
+        assert (flow.epoch, flow.durable_epoch) == (1, 0)
+        flow.sql("INSERT INTO t VALUES (2)", commit="durable")
+        assert (flow.epoch, flow.durable_epoch) == (2, 2)
+        with pytest.raises(InvalidOption, match="unknown commit mode"):
+            flow.sql("INSERT INTO t VALUES (3)", commit="soon")
+        assert flow.epoch == 2

@@ -198,15 +198,15 @@ class Flow:
 
     # -- SQL -------------------------------------------------------------------------------
 
-    def sql(self, sql: str, parameters: Parameters | None = None) -> pa.Table:
+    def sql(self, sql: str, parameters: Parameters | None = None, *, commit: str | None = None) -> pa.Table:
         """Run one or several statements; the answer of the last one as a pyarrow.Table.
 
         Queries give their rows, INSERT/UPDATE/DELETE the count of rows (or what RETURNING asks for), the
         others a status. A statement outside BEGIN ... COMMIT is an epoch of its own. `parameters` are the
         values of $1, $2, ... or ? (a list) or of $name (a dict). All calls are of one session, which has one
-        transaction at a time; `session()` makes others.
+        transaction at a time; `session()` makes others. `commit` is as for `tick`.
         """
-        return self._session.sql(sql, parameters)
+        return self._session.sql(sql, parameters, None if commit is None else commit_mode(commit))
 
     def session(self, *, define_at_once: bool = False, constants: Mapping[str, str] | None = None) -> Session:
         """A session with transactions of its own, whose queries do not make others wait.

@@ -93,29 +93,32 @@ class Session:
 
     # -- statements ------------------------------------------------------------------------
 
-    def sql(self, sql: str, parameters: Parameters | None = None) -> pa.Table:
+    def sql(self, sql: str, parameters: Parameters | None = None, commit: str | None = None) -> pa.Table:
         """Run one or several statements; the answer of the last one as a pyarrow.Table.
 
         Queries give their rows, INSERT/UPDATE/DELETE the count of rows (or what RETURNING asks for), the
         others a status. `parameters` are the values of $1, $2, ... or ? (a list) or of $name (a dict).
+        `commit` says when changes are answered, as for `Flow.tick`; None: as the flow says.
         """
-        return self.execute(sql, parameters)[-1].table.replace_schema_metadata(None)
+        return self.execute(sql, parameters, commit)[-1].table.replace_schema_metadata(None)
 
-    def execute(self, sql: str, parameters: Parameters | None = None) -> list[Answer]:
+    def execute(
+        self, sql: str, parameters: Parameters | None = None, commit: str | None = None
+    ) -> list[Answer]:
         """The same, with the answers of all statements."""
         if not isinstance(sql, str):
             raise SqlSyntaxError(f"SQL is text, not {type(sql).__name__}")
         if parameters is None:
-            return self.run_parsed(parse(sql))
+            return self.run_parsed(parse(sql), commit)
         bound = bind(sql, parameters)
         try:
-            return self.run_parsed(parse(bound.text))
+            return self.run_parsed(parse(bound.text), commit)
         except PenstockError as error:
             if error.position is not None:
                 error.position = bound.origin(error.position)
             raise
 
-    def run_parsed(self, statements: Sequence[st.Statement]) -> list[Answer]:
+    def run_parsed(self, statements: Sequence[st.Statement], commit: str | None = None) -> list[Answer]:
         """The same for statements that have been parsed already."""
         for s in statements:
             if s.parameters:
@@ -141,7 +144,7 @@ class Session:
                         answers.append(answer)
                         epoch = made or epoch
         finally:
-            flow._settle(epoch, None)
+            flow._settle(epoch, commit)
         return answers
 
     def _one(self, s: st.Statement) -> tuple[Answer, int]:
