@@ -60,7 +60,7 @@ class RestartingFlow(penstock.Flow):
 
     def restart(self) -> None:
         self.calls += 1
-        if self.calls >= self.next_restart and self._transaction is None and not self._closed:
+        if self.calls >= self.next_restart and self._session.transaction is None and not self._closed:
             self.next_restart = self.calls * 3 // 2 + 1
             old, self._core = self._core, restored(self._core)
             old.close()
