@@ -16,7 +16,7 @@ from durable.executioner import Executioner
 from durable.test_checkpoint import contents, is_right, make, orders
 from durable.victim import Case
 from penstock import Flow
-from penstock.base.errors import InvalidOption
+from penstock.base.errors import Fenced, InvalidOption
 from penstock.store.location import Location
 
 
@@ -114,3 +114,13 @@ def test_a_statement_says_when_it_is_answered(tmp_path: Path) -> None:
         with pytest.raises(InvalidOption, match="unknown commit mode"):
             flow.sql("INSERT INTO t VALUES (3)", commit="soon")
         assert flow.epoch == 2
+
+
+def test_a_writer_that_was_fenced_does_not_show_what_it_could_not_write(tmp_path: Path) -> None:
+    with Flow(tmp_path / "flow") as first:
+        first.sql("CREATE TABLE t (x INT)")
+        with Flow(tmp_path / "flow") as second:
+            for use in (lambda: first.tick("t", [{"x": 1}]), lambda: first.sql("SELECT * FROM t")):
+                with pytest.raises(Fenced):
+                    use()
+            assert second.snapshot("t").num_rows == 0

@@ -82,3 +82,9 @@ def test_a_flow_far_larger_than_its_limit(tmp_path: Path) -> None:
 def test_a_limit_must_be_a_size() -> None:
     with pytest.raises(InvalidOption, match="memory_limit"):
         Flow("memory://limit", memory_limit="much")
+
+
+def test_an_option_of_storage_is_not_ignored_in_memory() -> None:
+    for option in ({"memory_limit": "1GB"}, {"cache_dir": "x"}, {"cache_limit": 1}, {"storage_options": {}}):
+        with pytest.raises(InvalidOption, match="is for flows on storage"):
+            Flow(**option)  # type: ignore[arg-type]

@@ -170,6 +170,12 @@ class Flow:
         if url is None:
             if read_only:
                 raise InvalidOption("a flow in memory cannot be read only", hint="Give the URL of a flow.")
+            given = {"memory_limit": memory_limit, "cache_dir": cache_dir, "cache_limit": cache_limit}
+            for name, value in {**given, "storage_options": storage_options}.items():
+                if value is not None:
+                    raise InvalidOption(
+                        f"{name} is for flows on storage", hint="Give the URL of a place to keep the flow."
+                    )
             self._core = Core(share_arrangements)
             return
         settings = Settings(
@@ -747,6 +753,9 @@ class Flow:
         self._core.check()
         if isinstance(self._store, Follower):
             self._store.check()
+        elif self._store is not None:
+            # What is in memory may be ahead of storage for ever: a flow that has stopped answers nothing.
+            self._store.journal.check()
 
 
 def _close_at_exit(flow: weakref.ref[Flow]) -> None:
