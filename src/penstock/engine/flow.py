@@ -63,6 +63,7 @@ from penstock.engine.watch import Change, Watch
 from penstock.sql import statements as st
 from penstock.sql.binding import Parameters
 from penstock.sql.tokens import fold, quote
+from penstock.state.scattered import Rows, rows_of
 from penstock.store.location import Location
 from penstock.zset.interchange import sql_type_of
 from penstock.zset.types import Schema, SqlType
@@ -79,7 +80,7 @@ class TickSummary:
         epoch: int,
         rows_in: int,
         duration_ms: float,
-        changes: dict[str, ZSet],
+        changes: dict[str, Rows],
         types: dict[str, Any],
         repeated: tuple[str, ...] = (),
     ) -> None:
@@ -93,7 +94,7 @@ class TickSummary:
     @cached_property
     def views(self) -> dict[str, int]:
         """The views that changed, each with the number of its rows that came or went."""
-        counts = {n: len(consolidated(rows, self._types[n])) for n, rows in self._changes.items()}
+        counts = {n: len(consolidated(rows_of(rows), self._types[n])) for n, rows in self._changes.items()}
         return {name: count for name, count in counts.items() if count}
 
     @property
@@ -272,7 +273,7 @@ class Flow:
             self._close_watches([s.name])
         return answer
 
-    def _commit(self, transaction: Transaction, note: dict[str, Any] | None = None) -> dict[str, ZSet]:
+    def _commit(self, transaction: Transaction, note: dict[str, Any] | None = None) -> dict[str, Rows]:
         changes = {name: change for name, change in transaction.changes.items() if len(change[0])}
         if not changes and not note:
             return {}
@@ -292,12 +293,12 @@ class Flow:
         elif note:
             self._once.writes(note, self._core.epoch)
         if self._watches:
-            tables = {name: delta for name, (delta, _) in changes.items()}
+            tables: dict[str, Rows] = {name: delta for name, (delta, _) in changes.items()}
             self._push(self._core.epoch, {**tables, **changed})
         return changed
 
     def _record(
-        self, changes: dict[str, TableChange], views: dict[str, ZSet], note: dict[str, Any], cost_s: float
+        self, changes: dict[str, TableChange], views: dict[str, Rows], note: dict[str, Any], cost_s: float
     ) -> None:
         store = self._writer()
         entry = store.entry(changes, views, note)
@@ -306,10 +307,10 @@ class Flow:
         else:
             store.commit(entry, changes, cost_s)
 
-    def _push(self, epoch: int, changes: Mapping[str, ZSet]) -> None:
+    def _push(self, epoch: int, changes: Mapping[str, Rows]) -> None:
         for name, rows in changes.items():
             for watch in self._watches.get(fold(name), ()):
-                watch.push(epoch, rows)
+                watch.push(epoch, rows_of(rows))
 
     def _followed(self, epoch: int, changes: dict[str, ZSet]) -> None:
         """A reader has taken in an epoch, or has read everything anew (no changes to tell of then)."""
