@@ -6,7 +6,7 @@ and `commit` (which cannot fail for a reason that lies in the data).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,6 +23,8 @@ from penstock.circuit.circuit import Circuit, CircuitNode
 from penstock.circuit.estimate import Estimator
 from penstock.circuit.operator import Delta
 from penstock.circuit.operators.arrange import Arrange
+from penstock.commit.history import now_us
+from penstock.engine.audit import AuditLog
 from penstock.engine.catalog import (
     Catalog,
     MaterializedView,
@@ -51,12 +53,14 @@ Change = tuple[ZSet, Batch | None]  # a table's delta, and the same arranged by 
 
 
 class Core:
-    def __init__(self, share_arrangements: bool = True) -> None:
+    def __init__(self, share_arrangements: bool = True, clock_us: Callable[[], int] = now_us) -> None:
+        self.clock_us = clock_us
         self.catalog = Catalog()
         self.circuit = Circuit()
         self.binder = Binder()
         self.reader = Reader(self.catalog, self.binder)
         self.epoch = 0
+        self.audit = AuditLog(clock_us, lambda: self.epoch)
         self.failure: str | None = None  # why the state is that of no epoch, if it is
         self._share = share_arrangements
         self.registry = Registry()
@@ -108,6 +112,7 @@ class Core:
             yield
         except BaseException as error:
             self.failure = str(error) or type(error).__name__
+            self.audit.record("stopped", error=self.failure)
             raise
 
     def check(self) -> None:

@@ -9,13 +9,14 @@ of the same moment, so recovery never runs an epoch under another catalog.
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.base import faults
-from penstock.base.errors import CorruptState, MemoryLimitExceeded, PenstockError, StorageError
+from penstock.base.errors import CorruptState, Fenced, MemoryLimitExceeded, PenstockError, StorageError
 from penstock.base.limits import (
     FLUSH_EPOCHS_MAX,
     FLUSH_REPLAY_SECONDS_MAX,
@@ -23,6 +24,7 @@ from penstock.base.limits import (
     UNWRITTEN_SHARE_MAX,
     UNWRITTEN_SHARE_WAIT,
 )
+from penstock.base.version import VERSION
 from penstock.commit import keys
 from penstock.commit.collect import Collector
 from penstock.commit.files import PARENT
@@ -35,6 +37,7 @@ from penstock.commit.pins import unpin
 from penstock.commit.record import EpochRecord, log_writes
 from penstock.commit.truth import Truth
 from penstock.engine import opening, slots
+from penstock.engine.audit import read_audit, was_closed
 from penstock.engine.core import Change, Core
 from penstock.engine.opening import Settings
 from penstock.run.inline import Epoch
@@ -76,8 +79,10 @@ class Durable:
     # -- opening ---------------------------------------------------------------------------
 
     def _open(self) -> None:
+        began = time.perf_counter()
         if not opening.read_format(self.truth):
             self._create()
+        self.core.audit.load(read_audit(self.truth))
         with faults.step("open.load"):
             manifest = opening.read_manifest(self.truth)
             self.files = opening.open_files(self.settings, manifest.parents)
@@ -100,9 +105,29 @@ class Durable:
             self.core.epoch,
             self.settings.commit_interval_s,
             self.collector.keep,
+            self.core.audit,
+            self._stopped,
         )
         self.history = History(self.truth, lambda: self.files, lambda: self.flusher.manifest, self._clock_us)
         self.collector.sweep()
+        self._note_opening(manifest, time.perf_counter() - began)
+
+    def _note_opening(self, manifest: Manifest, cost_s: float) -> None:
+        audit = self.core.audit
+        event = "opened" if was_closed(audit.entries()) else "recovered"
+        audit.on_record(self.journal.wake)
+        audit.record(
+            event,
+            epochs_run_again=self.core.epoch - manifest.epoch,
+            seconds=round(cost_s, 3),
+            process=os.getpid(),
+            version=VERSION,
+        )
+
+    def _stopped(self, error: PenstockError) -> None:
+        """The journal takes nothing more: said in memory alone, since storage cannot be written."""
+        event = "fenced" if isinstance(error, Fenced) else "stopped"
+        self.core.audit.record(event, error=error.message, sqlstate=error.sqlstate)
 
     def _create(self) -> None:
         created_us = self._clock_us()
@@ -313,6 +338,9 @@ class Durable:
                 puts.update(entry.puts)
                 deletes += entry.deletes
             self.collector.keep(records)
+        audit = self.core.audit.take(with_catalog=True)
+        puts.update(audit.puts)
+        deletes += audit.deletes
         self._merged = self.flusher.flush(self._capture(), puts, deletes, step="define")
         self.journal.advance(self.core.epoch)
 
@@ -325,6 +353,8 @@ class Durable:
             whole = self.core.failure is None and self.journal.failure is None
             if whole and self.core.epoch > self.flusher.manifest.epoch:
                 self.flush_state()
+            if whole:
+                self.core.audit.record("closed")
         finally:
             self._let_go()
 

@@ -42,6 +42,7 @@ from penstock.engine import statements as run
 from penstock.engine.accept import upsert
 from penstock.engine.applied import Applied
 from penstock.engine.as_of import Past
+from penstock.engine.audit_ddl import audited
 from penstock.engine.catalog import MaterializedView, Table, View, VolatileDefault
 from penstock.engine.check_files import FileChecker
 from penstock.engine.consolidate import consolidated
@@ -176,7 +177,8 @@ class Flow:
                     raise InvalidOption(
                         f"{name} is for flows on storage", hint="Give the URL of a place to keep the flow."
                     )
-            self._core = Core(share_arrangements)
+            self._core = Core(share_arrangements, clock_us)
+            self._core.audit.record("opened")
             return
         settings = Settings(
             Location.parse(url, storage_options),
@@ -192,7 +194,7 @@ class Flow:
             self._store = Follower(settings, self._lock, self._followed, clock_us)
             self._core = self._store.core
         else:
-            self._core = Core(share_arrangements)
+            self._core = Core(share_arrangements, clock_us)
             try:
                 self._store = Durable(self._core, settings, clock_us)
             except BaseException:
@@ -241,6 +243,10 @@ class Flow:
                 self._store.define(pending or ())
 
     def _define(self, s: st.Statement, session: Session) -> pa.Table:
+        with audited(self._core, session.actor, session.number):
+            return self._carry_out(s, session)
+
+    def _carry_out(self, s: st.Statement, session: Session) -> pa.Table:
         core = self._core
         if isinstance(s, (st.CreateTable, st.CreateTableAs, st.CreateMaterializedView)):
             self._check_retention(s.options.get("retain_history"))
@@ -452,7 +458,7 @@ class Flow:
             columns = Schema(tuple(schema.names), types)
             places = tuple(schema.names.index(k) for k in keys)
             required = tuple(i for i, f in enumerate(schema) if not f.nullable)
-            with self._defining():
+            with self._defining(), audited(self._core, self._session.actor, self._session.number):
                 run.add_table(self._core, name, columns, places, required, options)
 
     def register_view(
@@ -644,7 +650,10 @@ class Flow:
             past = None if as_of is None else self._past()
             verifier = Verifier(gather(self._core, view, past, as_of), limit)
         done.total = of_files + len(verifier)
-        return found + verifier.run(done)
+        found += verifier.run(done)
+        wrong = [check.name for check in found if not check.equal]
+        self._core.audit.record("verify", checks=len(found), wrong=wrong)
+        return found
 
     def compact(self, progress: Progress | None = None) -> int:
         """Merge each piece of state into one batch; on storage write it, and delete the files that this frees:
@@ -683,7 +692,12 @@ class Flow:
             place = self._place(url, storage_options)
             image, holding = checkpoints.capture(store)
         with holding:
-            return checkpoints.checkpoint(store, image, place, full, progress)
+            made = checkpoints.checkpoint(store, image, place, full, progress)
+        self._core.audit.record(
+            "checkpoint", place=place.url, full=full, of_epoch=made.epoch, files=made.files,
+            files_copied=made.files_copied, bytes_copied=made.bytes_copied,
+        )  # fmt: skip
+        return made
 
     @staticmethod
     def restore(
@@ -705,7 +719,10 @@ class Flow:
         """A second flow at another place, which begins as this one is now and shares its files: open it there."""
         with self._lock:
             self._check_open()
-            return checkpoints.branch(self._on_storage(), self._place(url, storage_options))
+            place = self._place(url, storage_options)
+            made = checkpoints.branch(self._on_storage(), place)
+            self._core.audit.record("branch", place=place.url)
+            return made
 
     def _place(self, url: Any, storage_options: Mapping[str, object] | None) -> Location:
         if storage_options is not None:

@@ -19,6 +19,7 @@ from penstock.commit.once import Offset, read_offset
 from penstock.commit.record import EpochRecord
 from penstock.commit.truth import Truth
 from penstock.engine import opening, slots
+from penstock.engine.audit import AuditLog, read_audit
 from penstock.engine.core import Core
 from penstock.engine.opening import Settings
 from penstock.zset.zset import ZSet
@@ -39,6 +40,7 @@ class Follower:
         self.settings = settings
         self._lock = lock
         self._on_epoch = on_epoch
+        self._clock_us = clock_us
         self._truth = opening.open_reader(settings.location)
         self.failure: PenstockError | None = None
         self._closing = threading.Event()
@@ -64,7 +66,8 @@ class Follower:
             manifest = opening.read_manifest(self._truth)
             version, catalog = opening.read_catalog(self._truth)
             files = opening.open_files(self.settings, manifest.parents)
-            core = Core()
+            core = Core(clock_us=self._clock_us)
+            core.audit = AuditLog(self._clock_us, stored=lambda: read_audit(self._truth))
             try:
                 chunks = opening.read_chunks(self._truth)
                 opening.load(core, catalog, manifest, chunks, files, kept=False)

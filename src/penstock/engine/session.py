@@ -83,6 +83,8 @@ class Session:
         self._flow = flow
         self._reader = reader  # None: the flow's own, under its lock
         self._define_at_once = define_at_once
+        self.actor: str | None = None  # on whose behalf: the role of a client
+        self.number: int | None = None  # None: the flow's own
         self.isolation = "read committed"  # of transactions that do not say
         self.transaction: Transaction | None = None
         self._serialisable = False
