@@ -57,6 +57,7 @@ class Journal:
         on_write: Callable[[Sequence[EpochRecord]], None] = lambda _: None,
         alongside: Alongside | None = None,
         on_stop: Callable[[PenstockError], None] = lambda _: None,
+        clock_us: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
         self._truth = truth
         self._write_file = write_file
@@ -64,6 +65,8 @@ class Journal:
         self._on_write = on_write
         self._alongside: Alongside = alongside or Nothing()
         self._on_stop = on_stop
+        self._clock_us = clock_us
+        self.writing_us: int | None = None  # since when storage has been writing
         self._woken = False  # there is something to write beside epochs
         self._waiting: deque[Entry] = deque()
         self._waiting_bytes = 0
@@ -89,6 +92,10 @@ class Journal:
             self._waiting_bytes += size
             if len(self._waiting) == 1:
                 self._changed.notify_all()
+
+    def is_full(self, entry: Entry) -> bool:
+        """Whether handing this over would have to wait until storage has caught up."""
+        return bool(self._waiting) and self._waiting_bytes + entry.size() > JOURNAL_BYTES_MAX
 
     def wake(self) -> None:
         """There is something to write alongside."""
@@ -148,11 +155,14 @@ class Journal:
             if not entries:
                 self._write_alongside()
                 continue
+            self.writing_us = self._clock_us()
             try:
                 self._write(entries)
             except BaseException as error:
                 self.fail(error)
                 return
+            finally:
+                self.writing_us = None
             with self._changed:
                 self.durable = entries[-1].epoch
                 self._changed.notify_all()

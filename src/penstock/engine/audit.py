@@ -35,6 +35,8 @@ EVENTS = (
     "branched",  # this flow was made of another one
     "verify",
     "role",  # somebody's rights changed
+    "pause",  # changes are refused from now on
+    "resume",
     "engine",  # epochs run elsewhere from now on
     "fenced",  # another process has taken the flow over
     "stopped",  # an error after which the flow does nothing more

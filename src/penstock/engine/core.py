@@ -35,6 +35,7 @@ from penstock.engine.catalog import (
     estimated_distinct,
 )
 from penstock.engine.read import Reader
+from penstock.engine.system import RELATIONS, SCHEMA
 from penstock.evaluate.compile import compile_expr
 from penstock.evaluate.forms import Eval
 from penstock.plan.nodes import Project
@@ -57,7 +58,7 @@ class Core:
         self.clock_us = clock_us
         self.catalog = Catalog()
         self.circuit = Circuit()
-        self.binder = Binder()
+        self.binder = Binder((SCHEMA, {r.name: r.columns for r in RELATIONS}))
         self.reader = Reader(self.catalog, self.binder)
         self.epoch = 0
         self.audit = AuditLog(clock_us, lambda: self.epoch)
@@ -267,6 +268,11 @@ class Core:
     ) -> MaterializedView:  # fmt: skip
         """Plan, build and fill a materialized view; nothing is added if any of it fails. `like` is the same
         view, which was dropped in this epoch: it goes on, with its history."""
+        for relation in self.reader.system_relations(sql):
+            raise NotMaintainable(
+                f"{SCHEMA}.{relation.name} tells of the flow itself, so a view over it cannot be maintained",
+                hint="Make a plain view over it: CREATE VIEW.",
+            )
         volatile = self.binder.volatile_functions(sql)
         if volatile:
             raise NotMaintainable(

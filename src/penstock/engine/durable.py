@@ -39,6 +39,7 @@ from penstock.commit.truth import Truth
 from penstock.engine import opening, slots
 from penstock.engine.audit import read_audit, was_closed
 from penstock.engine.core import Change, Core
+from penstock.engine.meter import Meter
 from penstock.engine.opening import Settings
 from penstock.run.inline import Epoch
 from penstock.state.batch import Batch
@@ -55,8 +56,12 @@ class Durable:
     calls it with the flow's lock held, so that it never sees an epoch half done; only `wait` does not
     need it."""
 
-    def __init__(self, core: Core, settings: Settings, clock_us: Callable[[], int] = now_us) -> None:
+    def __init__(
+        self, core: Core, settings: Settings, clock_us: Callable[[], int] = now_us, meter: Meter | None = None
+    ) -> None:
         self.core = core
+        self._meter = Meter(clock_us) if meter is None else meter
+        self.held: str | None = None  # what held the last epoch up, if something did
         self.settings = settings
         self._clock_us = clock_us
         self._catalog_version = 0
@@ -107,6 +112,7 @@ class Durable:
             self.collector.keep,
             self.core.audit,
             self._stopped,
+            self._clock_us,
         )
         self.history = History(self.truth, lambda: self.files, lambda: self.flusher.manifest, self._clock_us)
         self.collector.sweep()
@@ -115,6 +121,8 @@ class Durable:
     def _note_opening(self, manifest: Manifest, cost_s: float) -> None:
         audit = self.core.audit
         event = "opened" if was_closed(audit.entries()) else "recovered"
+        if event == "recovered":  # what it had acknowledged could not be seen until now
+            self._meter.span(self._meter.opened_us, "RECOVERING")
         audit.on_record(self.journal.wake)
         audit.record(
             event,
@@ -173,7 +181,7 @@ class Durable:
     def commit(self, entry: Entry, changes: Mapping[str, Change], cost_s: float) -> None:
         """Send an epoch on its way to storage."""
         try:
-            self.journal.submit(entry)
+            self._submit(entry)
         except BaseException as error:  # an epoch in memory that the log does not get: it would have a hole
             self.journal.fail(error)
             raise
@@ -185,6 +193,15 @@ class Durable:
             self._keep_within(self.settings.memory_limit)
         if self._debt_is_due() and self._background is None:
             self._flush_in_background()
+
+    def _submit(self, entry: Entry) -> None:
+        self.held = None
+        if self.journal.is_full(entry):
+            self.held = "THROTTLED"
+            with self._meter.state("THROTTLED"):
+                self.journal.submit(entry)
+        else:
+            self.journal.submit(entry)
 
     def check_fits(self, changes: Mapping[str, Change], epoch: Epoch) -> None:
         """Refuse an epoch that does not fit into the memory limit; nothing has been changed yet."""
