@@ -2,12 +2,13 @@
 
 from penstock.base.errors import *  # noqa: F403
 from penstock.base.errors import __all__ as _errors
+from penstock.base.version import VERSION
 from penstock.engine.flow import Flow, StateEntry, TickSummary
 from penstock.engine.session import Session
 from penstock.engine.verify import Check
 from penstock.engine.watch import Change, Watch
 
-__version__ = "0.1.0"
+__version__ = VERSION
 __all__ = [
     "Change",
     "Check",

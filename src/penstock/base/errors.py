@@ -191,6 +191,13 @@ class FlowClosed(PenstockError):
     sqlstate = "55000"
 
 
+class FlowPaused(PenstockError):
+    """Changes are refused until somebody says ALTER SYSTEM RESUME."""
+
+    sqlstate = "55000"
+    retry = True
+
+
 class WatchOverflow(PenstockError):
     """A watch was not read while its bounded queue filled."""
 

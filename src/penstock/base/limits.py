@@ -248,3 +248,26 @@ PARTITION_ROWS = 50_000
 # of a partition's share of them.
 HOT_KEY_ROWS_MIN = 10_000
 HOT_KEY_SAMPLE_ROWS = 2_000
+
+# The audit log: entries, how old they may get (30 days), and the bytes of one entry's detail. It is held in memory
+# and read at every opening, so it is small: 10,000 entries are read in a tenth of a second.
+AUDIT_ENTRIES_MAX = 10_000
+AUDIT_SECONDS_MAX = 30 * 86_400
+AUDIT_DETAIL_BYTES_MAX = 2_000
+
+# Freshness is judged over this long, second by second; a target below the smallest would measure the clock.
+FRESHNESS_WINDOW_SECONDS = 300
+FRESHNESS_TARGET_SECONDS_MIN = 0.01
+
+# A view that has met its target for this share of the window is healthy: one late epoch in a while is not news.
+FRESHNESS_HEALTHY_SHARE = 0.99
+
+# Changes that took longer than the smallest target to become visible, kept one by one; with more of them the window
+# that is judged gets shorter, and says so.
+LATE_CHANGES_MAX = 50_000
+
+# Epochs that `penstock.epochs` shows.
+EPOCHS_SHOWN_MAX = 10_000
+
+# A change of more rows than this is a load: views that wait for it are being backfilled.
+LOAD_ROWS_MIN = 200_000

@@ -109,12 +109,18 @@ class MaterializedView:
     plan: Node
     node: int
     contents: Contents
-    options: dict[str, str] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)  # freshness_s
     version: int = 0
     kind: str = "materialized view"
     id: int = 0  # given by the catalog
     since: int = 0  # the epoch at which it was made
     retain_s: float | None = None  # how long its history is kept; None: as the flow says
+    made_us: int | None = None  # None: before this process opened the flow
+
+    @property
+    def freshness_s(self) -> float | None:
+        """How far behind its tables it may be; None: nobody has said."""
+        return self.options.get("freshness_s")
 
     def rows(self) -> ZSet:
         return self.contents.rows()

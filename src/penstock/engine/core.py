@@ -6,7 +6,7 @@ and `commit` (which cannot fail for a reason that lies in the data).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,6 +23,8 @@ from penstock.circuit.circuit import Circuit, CircuitNode
 from penstock.circuit.estimate import Estimator
 from penstock.circuit.operator import Delta
 from penstock.circuit.operators.arrange import Arrange
+from penstock.commit.history import now_us
+from penstock.engine.audit import AuditLog
 from penstock.engine.catalog import (
     Catalog,
     MaterializedView,
@@ -33,6 +35,7 @@ from penstock.engine.catalog import (
     estimated_distinct,
 )
 from penstock.engine.read import Reader
+from penstock.engine.system import RELATIONS, SCHEMA
 from penstock.evaluate.compile import compile_expr
 from penstock.evaluate.forms import Eval
 from penstock.plan.nodes import Project
@@ -54,13 +57,15 @@ Change = tuple[ZSet, Batch | None]  # a table's delta, and the same arranged by 
 
 
 class Core:
-    def __init__(self, share_arrangements: bool = True) -> None:
+    def __init__(self, share_arrangements: bool = True, clock_us: Callable[[], int] = now_us) -> None:
+        self.clock_us = clock_us
         self.catalog = Catalog()
         self.circuit = Circuit()
-        self.binder = Binder()
+        self.binder = Binder((SCHEMA, {r.name: r.columns for r in RELATIONS}))
         self.reader = Reader(self.catalog, self.binder)
         self.epoch = 0
         self.executor: Executor | None = None  # where epochs run; None: here
+        self.audit = AuditLog(clock_us, lambda: self.epoch)
         self.failure: str | None = None  # why the state is that of no epoch, if it is
         self._share = share_arrangements
         self.registry = Registry()
@@ -118,6 +123,7 @@ class Core:
             yield
         except BaseException as error:
             self.failure = str(error) or type(error).__name__
+            self.audit.record("stopped", error=self.failure)
             raise
 
     def check(self) -> None:
@@ -272,6 +278,11 @@ class Core:
     ) -> MaterializedView:  # fmt: skip
         """Plan, build and fill a materialized view; nothing is added if any of it fails. `like` is the same
         view, which was dropped in this epoch: it goes on, with its history."""
+        for relation in self.reader.system_relations(sql):
+            raise NotMaintainable(
+                f"{SCHEMA}.{relation.name} tells of the flow itself, so a view over it cannot be maintained",
+                hint="Make a plain view over it: CREATE VIEW.",
+            )
         volatile = self.binder.volatile_functions(sql)
         if volatile:
             raise NotMaintainable(

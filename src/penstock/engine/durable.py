@@ -9,13 +9,14 @@ of the same moment, so recovery never runs an epoch under another catalog.
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.base import faults
-from penstock.base.errors import CorruptState, MemoryLimitExceeded, PenstockError, StorageError
+from penstock.base.errors import CorruptState, Fenced, MemoryLimitExceeded, PenstockError, StorageError
 from penstock.base.limits import (
     FLUSH_EPOCHS_MAX,
     FLUSH_REPLAY_SECONDS_MAX,
@@ -23,6 +24,7 @@ from penstock.base.limits import (
     UNWRITTEN_SHARE_MAX,
     UNWRITTEN_SHARE_WAIT,
 )
+from penstock.base.version import VERSION
 from penstock.commit import keys
 from penstock.commit.collect import Collector
 from penstock.commit.files import PARENT
@@ -35,7 +37,9 @@ from penstock.commit.pins import unpin
 from penstock.commit.record import EpochRecord, log_writes
 from penstock.commit.truth import Truth
 from penstock.engine import opening, slots
+from penstock.engine.audit import read_audit, was_closed
 from penstock.engine.core import Change, Core
+from penstock.engine.meter import Meter
 from penstock.engine.opening import Settings
 from penstock.run.inline import Epoch
 from penstock.state.batch import Batch
@@ -53,8 +57,12 @@ class Durable:
     calls it with the flow's lock held, so that it never sees an epoch half done; only `wait` does not
     need it."""
 
-    def __init__(self, core: Core, settings: Settings, clock_us: Callable[[], int] = now_us) -> None:
+    def __init__(
+        self, core: Core, settings: Settings, clock_us: Callable[[], int] = now_us, meter: Meter | None = None
+    ) -> None:
         self.core = core
+        self._meter = Meter(clock_us) if meter is None else meter
+        self.held: str | None = None  # what held the last epoch up, if something did
         self.settings = settings
         self._clock_us = clock_us
         self._catalog_version = 0
@@ -77,8 +85,10 @@ class Durable:
     # -- opening ---------------------------------------------------------------------------
 
     def _open(self) -> None:
+        began = time.perf_counter()
         if not opening.read_format(self.truth):
             self._create()
+        self.core.audit.load(read_audit(self.truth))
         with faults.step("open.load"):
             manifest = opening.read_manifest(self.truth)
             self.files = opening.open_files(self.settings, manifest.parents)
@@ -101,9 +111,32 @@ class Durable:
             self.core.epoch,
             self.settings.commit_interval_s,
             self.collector.keep,
+            self.core.audit,
+            self._stopped,
+            self._clock_us,
         )
         self.history = History(self.truth, lambda: self.files, lambda: self.flusher.manifest, self._clock_us)
         self.collector.sweep()
+        self._note_opening(manifest, time.perf_counter() - began)
+
+    def _note_opening(self, manifest: Manifest, cost_s: float) -> None:
+        audit = self.core.audit
+        event = "opened" if was_closed(audit.entries()) else "recovered"
+        if event == "recovered":  # what it had acknowledged could not be seen until now
+            self._meter.span(self._meter.opened_us, "RECOVERING")
+        audit.on_record(self.journal.wake)
+        audit.record(
+            event,
+            epochs_run_again=self.core.epoch - manifest.epoch,
+            seconds=round(cost_s, 3),
+            process=os.getpid(),
+            version=VERSION,
+        )
+
+    def _stopped(self, error: PenstockError) -> None:
+        """The journal takes nothing more: said in memory alone, since storage cannot be written."""
+        event = "fenced" if isinstance(error, Fenced) else "stopped"
+        self.core.audit.record(event, error=error.message, sqlstate=error.sqlstate)
 
     def _create(self) -> None:
         created_us = self._clock_us()
@@ -151,7 +184,7 @@ class Durable:
     def commit(self, entry: Entry, changes: Mapping[str, Change], cost_s: float) -> None:
         """Send an epoch on its way to storage."""
         try:
-            self.journal.submit(entry)
+            self._submit(entry)
         except BaseException as error:  # an epoch in memory that the log does not get: it would have a hole
             self.journal.fail(error)
             raise
@@ -163,6 +196,15 @@ class Durable:
             self._keep_within(self.settings.memory_limit)
         if self._debt_is_due() and self._background is None:
             self._flush_in_background()
+
+    def _submit(self, entry: Entry) -> None:
+        self.held = None
+        if self.journal.is_full(entry):
+            self.held = "THROTTLED"
+            with self._meter.state("THROTTLED"):
+                self.journal.submit(entry)
+        else:
+            self.journal.submit(entry)
 
     def check_fits(self, changes: Mapping[str, Change], epoch: Epoch) -> None:
         """Refuse an epoch that does not fit into the memory limit; nothing has been changed yet."""
@@ -316,6 +358,9 @@ class Durable:
                 puts.update(entry.puts)
                 deletes += entry.deletes
             self.collector.keep(records)
+        audit = self.core.audit.take(with_catalog=True)
+        puts.update(audit.puts)
+        deletes += audit.deletes
         self._merged = self.flusher.flush(self._capture(), puts, deletes, step="define")
         self.journal.advance(self.core.epoch)
 
@@ -328,6 +373,8 @@ class Durable:
             whole = self.core.failure is None and self.journal.failure is None
             if whole and self.core.epoch > self.flusher.manifest.epoch:
                 self.flush_state()
+            if whole:
+                self.core.audit.record("closed")
         finally:
             self._let_go()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import itertools
 import os
 import threading
 import time
@@ -19,6 +20,7 @@ import pyarrow as pa
 from penstock.base.errors import (
     BindError,
     FlowClosed,
+    FlowPaused,
     HistoryGone,
     InvalidDelta,
     InvalidOption,
@@ -28,7 +30,7 @@ from penstock.base.errors import (
     UndefinedColumn,
     WrongObjectType,
 )
-from penstock.base.limits import CACHE_BYTES_MAX, VERIFY_ROWS_SHOWN
+from penstock.base.limits import CACHE_BYTES_MAX, STORAGE_ASK_AFTER_SECONDS, VERIFY_ROWS_SHOWN
 from penstock.base.quantities import seconds, size_bytes
 from penstock.commit.checkpoint import Checkpoint
 from penstock.commit.copying import Progress
@@ -42,6 +44,7 @@ from penstock.engine import statements as run
 from penstock.engine.accept import upsert
 from penstock.engine.applied import Applied
 from penstock.engine.as_of import Past
+from penstock.engine.audit_ddl import audited
 from penstock.engine.catalog import MaterializedView, Table, View, VolatileDefault
 from penstock.engine.check_files import FileChecker
 from penstock.engine.consolidate import consolidated
@@ -50,13 +53,16 @@ from penstock.engine.core import Core
 from penstock.engine.durable import Durable
 from penstock.engine.explain import explain
 from penstock.engine.follow import Follower
+from penstock.engine.freshness import Freshness, freshness
 from penstock.engine.ingest import to_zset
+from penstock.engine.meter import Meter
 from penstock.engine.opening import Settings
 from penstock.engine.options import read_options
 from penstock.engine.progress import Counter
 from penstock.engine.session import Session
 from penstock.engine.session_reader import SessionReader
 from penstock.engine.showing import arrow_table
+from penstock.engine.system import SystemRelation
 from penstock.engine.transaction import Transaction
 from penstock.engine.verify import Check, Verifier, gather
 from penstock.engine.watch import Change, Watch
@@ -161,6 +167,10 @@ class Flow:
         clock_us: Callable[[], int] = now_us,
     ) -> None:
         self._lock = threading.RLock()
+        self.meter = Meter(clock_us)
+        self._sessions: dict[int, Session] = {}
+        self._session_numbers = itertools.count(1)
+        self._paused_us: int | None = None  # since when changes are refused
         self._session = Session(self)
         self._database: DuckConnection | None = None  # in which sessions read; made with the first of them
         self._watches: dict[str, list[Watch]] = {}
@@ -177,7 +187,9 @@ class Flow:
                     raise InvalidOption(
                         f"{name} is for flows on storage", hint="Give the URL of a place to keep the flow."
                     )
-            self._core = Core(share_arrangements)
+            self._core = Core(share_arrangements, clock_us)
+            self._core.audit.record("opened")
+            self._core.reader.system_rows = self._system_rows
             return
         settings = Settings(
             Location.parse(url, storage_options),
@@ -190,16 +202,17 @@ class Flow:
             CACHE_BYTES_MAX if cache_limit is None else size_bytes(cache_limit, "cache_limit"),
         )
         if read_only:
-            self._store = Follower(settings, self._lock, self._followed, clock_us)
+            self._store = Follower(settings, self._lock, self._followed, self.meter)
             self._core = self._store.core
         else:
-            self._core = Core(share_arrangements)
+            self._core = Core(share_arrangements, clock_us)
             try:
-                self._store = Durable(self._core, settings, clock_us)
+                self._store = Durable(self._core, settings, clock_us, self.meter)
             except BaseException:
                 self._core.close()
                 raise
             self._once = self._store.once
+        self._core.reader.system_rows = self._system_rows
         # A program that ends without close() keeps what it committed, as far as it can.
         atexit.register(_close_at_exit, weakref.ref(self))
 
@@ -225,7 +238,18 @@ class Flow:
             self._check_open()
             if self._database is None:
                 self._database = connect()
-            return Session(self, SessionReader(self._database, constants or {}), define_at_once)
+            session = Session(self, SessionReader(self._database, constants or {}), define_at_once)
+            session.number = next(self._session_numbers)
+            self._sessions[session.number] = session
+            return session
+
+    def sessions(self) -> list[Session]:
+        """Those that are open: the flow's own first."""
+        return [self._session, *list(self._sessions.values())]
+
+    def _ended(self, session: Session) -> None:
+        if session.number is not None:
+            self._sessions.pop(session.number, None)
 
     @contextmanager
     def _defining(self) -> Iterator[None]:
@@ -242,6 +266,10 @@ class Flow:
                 self._store.define(pending or ())
 
     def _define(self, s: st.Statement, session: Session) -> pa.Table:
+        with audited(self._core, session.actor, session.number):
+            return self._carry_out(s, session)
+
+    def _carry_out(self, s: st.Statement, session: Session) -> pa.Table:
         core = self._core
         if isinstance(s, (st.CreateTable, st.CreateTableAs, st.CreateMaterializedView)):
             self._check_retention(s.options.get("retain_history"))
@@ -252,11 +280,42 @@ class Flow:
         if isinstance(s, st.CreateView):
             return run.create_view(core, s)
         if isinstance(s, st.CreateMaterializedView):
-            return self._replacing(s, run.create_materialized(core, s))
+            return self._replacing(s, self._create_materialized(s))
+        if isinstance(s, st.AlterMaterializedView):
+            altered = run.alter_materialized(core, s)
+            core.audit.record(
+                "alter", actor=session.actor, session=session.number, with_catalog=True,
+                kind=altered.kind, name=altered.name, options=altered.options,
+            )  # fmt: skip
+            return run.status("ALTER MATERIALIZED VIEW")
         if isinstance(s, st.Drop):
             self._close_watches(run.drop(core, s))
             return run.status(f"DROP {s.kind.upper()}")
         raise SqlSyntaxError(f"{type(s).__name__} is not a statement of a flow")
+
+    def _create_materialized(self, s: st.CreateMaterializedView) -> pa.Table:
+        core = self._core
+        before = core.catalog.find(s.name)
+        target_s = read_options(s.options, "materialized view", s.name).freshness_s
+        with self.meter.filling(s.name, target_s, before is not None):
+            answer = run.create_materialized(core, s)
+        made = core.catalog.find(s.name)
+        if isinstance(made, MaterializedView) and made is not before:
+            made.made_us = before.made_us if isinstance(before, MaterializedView) else core.clock_us()
+        return answer
+
+    def _alter_system(self, s: st.AlterSystem, session: Session) -> pa.Table:
+        """PAUSE: changes are refused, so that views stay as they are; reads go on. RESUME: as before."""
+        if isinstance(self._store, Follower):
+            raise read_only_error()
+        if s.action == "pause" and self._paused_us is None:
+            self._paused_us = self.meter.states["PAUSED"] = self.meter.clock_us()
+        elif s.action == "resume" and self._paused_us is not None:
+            del self.meter.states["PAUSED"]
+            self.meter.span(self._paused_us, "PAUSED")
+            self._paused_us = None
+        self._core.audit.record(s.action, actor=session.actor, session=session.number)
+        return run.status("ALTER SYSTEM")
 
     def _check_retention(self, retain_history: object) -> None:
         if retain_history is not None and self._store is None:
@@ -273,10 +332,14 @@ class Flow:
             self._close_watches([s.name])
         return answer
 
-    def _commit(self, transaction: Transaction, note: dict[str, Any] | None = None) -> dict[str, Rows]:
+    def _commit(
+        self, transaction: Transaction, arrived_us: int, note: dict[str, Any] | None = None
+    ) -> dict[str, Rows]:
         changes = {name: change for name, change in transaction.changes.items() if len(change[0])}
         if not changes and not note:
             return {}
+        if self._paused_us is not None:
+            raise FlowPaused("the flow is paused: it takes no changes", hint="ALTER SYSTEM RESUME.")
         if self._store is not None:
             store = self._writer()
             store.check()
@@ -295,7 +358,19 @@ class Flow:
         if self._watches:
             tables: dict[str, Rows] = {name: delta for name, (delta, _) in changes.items()}
             self._push(self._core.epoch, {**tables, **changed})
+        self._measure(changes, changed, arrived_us)
         return changed
+
+    def _measure(self, changes: dict[str, TableChange], changed: dict[str, Rows], arrived_us: int) -> None:
+        held = self._store.held if isinstance(self._store, Durable) else None
+        self.meter.epoch(
+            self._core.epoch,
+            arrived_us,
+            sum([len(delta) for delta, _ in changes.values()]),
+            sum([len(rows) for rows in changed.values()]),
+            frozenset(fold(t) for t in changes),
+            held or "STRESSED",
+        )
 
     def _record(
         self, changes: dict[str, TableChange], views: dict[str, Rows], note: dict[str, Any], cost_s: float
@@ -312,10 +387,17 @@ class Flow:
             for watch in self._watches.get(fold(name), ()):
                 watch.push(epoch, rows_of(rows))
 
-    def _followed(self, epoch: int, changes: dict[str, ZSet]) -> None:
-        """A reader has taken in an epoch, or has read everything anew (no changes to tell of then)."""
+    def _followed(self, epoch: int, changes: dict[str, ZSet], committed_us: int | None) -> None:
+        """A reader has taken in an epoch that the writer committed at a time, or has read everything anew (no
+        changes to tell of then)."""
         assert isinstance(self._store, Follower)
         self._core = self._store.core
+        self._core.reader.system_rows = self._system_rows
+        if committed_us is not None:
+            tables = frozenset(n for n in changes if isinstance(self._core.catalog.find(n), Table))
+            rows_in = sum([len(rows) for name, rows in changes.items() if name in tables])
+            rows_out = sum([len(rows) for rows in changes.values()]) - rows_in
+            self.meter.epoch(epoch, committed_us, rows_in, rows_out, frozenset(fold(t) for t in tables))
         if self._watches and changes:
             self._push(epoch, changes)
 
@@ -360,19 +442,20 @@ class Flow:
         deltas = source if isinstance(source, Mapping) else {source: delta}
         if commit is not None:
             commit = commit_mode(commit)
-        with self._lock:
+        with self.meter.accepting(frozenset(fold(t) for t in deltas)) as arrived_us, self._lock:
             self._check_open()
             if self._session.transaction is not None:
                 raise TransactionError("a tick is an epoch of its own", hint="COMMIT or ROLLBACK first.")
             if isinstance(self._store, Follower):
                 raise read_only_error()
-            summary = self._tick(deltas, mode, offset, idempotency_key, began)
+            summary = self._tick(deltas, mode, offset, idempotency_key, began, arrived_us)
         self._settle(summary.epoch, commit)
         return summary
 
     def _tick(
-        self, deltas: Mapping[str, Any], mode: str | None, offset: Any, key: str | None, began: float
-    ) -> TickSummary:
+        self, deltas: Mapping[str, Any], mode: str | None, offset: Any, key: str | None, began: float,
+        arrived_us: int,
+    ) -> TickSummary:  # fmt: skip
         core = self._core
         applied = Applied(self._once, offset, key) if offset is not None or key is not None else None
         if applied is not None:
@@ -402,7 +485,7 @@ class Flow:
             transaction.apply(table, rows)
         if applied is not None:
             applied.note(note)
-        changed = self._commit(transaction, note) if transaction.changes or note else {}
+        changed = self._commit(transaction, arrived_us, note) if transaction.changes or note else {}
         for table in dropped:
             self._once.count(table.id)
         types = {n: core.catalog.get(n).schema.types for n in changed}  # type: ignore[union-attr]
@@ -453,7 +536,7 @@ class Flow:
             columns = Schema(tuple(schema.names), types)
             places = tuple(schema.names.index(k) for k in keys)
             required = tuple(i for i, f in enumerate(schema) if not f.nullable)
-            with self._defining():
+            with self._defining(), audited(self._core, self._session.actor, self._session.number):
                 run.add_table(self._core, name, columns, places, required, options)
 
     def register_view(
@@ -463,12 +546,13 @@ class Flow:
         *,
         replace: bool = False,
         retain_history: float | str | timedelta | None = None,
+        freshness: float | str | timedelta | None = None,
     ) -> None:
         """A materialized view: the same as CREATE [OR REPLACE] MATERIALIZED VIEW."""
         prefix = "CREATE OR REPLACE" if replace else "CREATE"
-        options = ""
-        if retain_history is not None:
-            options = f" WITH (retain_history = {seconds(retain_history, 'retain_history')!r})"
+        given = {"retain_history": retain_history, "freshness": freshness}
+        words = [f"{k} = {seconds(v, k)!r}" for k, v in given.items() if v is not None]
+        options = f" WITH ({', '.join(words)})" if words else ""
         self.sql(f"{prefix} MATERIALIZED VIEW {quote(name)}{options} AS {query}")
 
     # -- reading ---------------------------------------------------------------------------
@@ -600,6 +684,35 @@ class Flow:
         finally:
             self._core.drop(view, cascade=False)
 
+    @property
+    def is_on_storage(self) -> bool:
+        return self._store is not None
+
+    def freshness(self) -> list[Freshness]:
+        """How fresh each materialized view is, and why it is not fresher. It waits for nobody."""
+        return freshness(self._core.catalog, self.meter, self._blocked_us())
+
+    def _blocked_us(self) -> int | None:
+        """Since when nothing can become visible or durable any more, if that is so."""
+        store = self._store
+        stopped = self._core.failure is not None
+        if isinstance(store, Durable):
+            waiting_us = store.journal.writing_us
+            if waiting_us is not None:
+                late_us = self.meter.clock_us() - waiting_us
+                return waiting_us if late_us > STORAGE_ASK_AFTER_SECONDS * 1_000_000 else None
+            stopped = stopped or store.journal.failure is not None
+        if isinstance(store, Follower) and store.failure is not None:
+            return store.failed_us
+        if not stopped:
+            return None
+        stops = [e.time_us for e in self._core.audit.entries() if e.event in ("stopped", "fenced")]
+        return stops[-1] if stops else self.meter.clock_us()
+
+    def _system_rows(self, relation: SystemRelation) -> pa.Table:
+        """A relation of schema penstock as it is now."""
+        return relation.table(self)
+
     def state(self) -> list[StateEntry]:
         """Every piece of state that the flow holds, with its rows and bytes."""
         with self._lock:
@@ -645,7 +758,10 @@ class Flow:
             past = None if as_of is None else self._past()
             verifier = Verifier(gather(self._core, view, past, as_of), limit)
         done.total = of_files + len(verifier)
-        return found + verifier.run(done)
+        found += verifier.run(done)
+        wrong = [check.name for check in found if not check.equal]
+        self._core.audit.record("verify", checks=len(found), wrong=wrong)
+        return found
 
     def compact(self, progress: Progress | None = None) -> int:
         """Merge each piece of state into one batch; on storage write it, and delete the files that this frees:
@@ -684,7 +800,12 @@ class Flow:
             place = self._place(url, storage_options)
             image, holding = checkpoints.capture(store)
         with holding:
-            return checkpoints.checkpoint(store, image, place, full, progress)
+            made = checkpoints.checkpoint(store, image, place, full, progress)
+        self._core.audit.record(
+            "checkpoint", place=place.url, full=full, of_epoch=made.epoch, files=made.files,
+            files_copied=made.files_copied, bytes_copied=made.bytes_copied,
+        )  # fmt: skip
+        return made
 
     @staticmethod
     def restore(
@@ -706,7 +827,10 @@ class Flow:
         """A second flow at another place, which begins as this one is now and shares its files: open it there."""
         with self._lock:
             self._check_open()
-            return checkpoints.branch(self._on_storage(), self._place(url, storage_options))
+            place = self._place(url, storage_options)
+            made = checkpoints.branch(self._on_storage(), place)
+            self._core.audit.record("branch", place=place.url)
+            return made
 
     def _place(self, url: Any, storage_options: Mapping[str, object] | None) -> Location:
         if storage_options is not None:
@@ -748,9 +872,12 @@ class Flow:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _check_open(self) -> None:
+    def check_not_closed(self) -> None:
         if self._closed:
             raise FlowClosed("the flow is closed", hint="Make a new Flow().")
+
+    def _check_open(self) -> None:
+        self.check_not_closed()
         self._core.check()
         if isinstance(self._store, Follower):
             self._store.check()

@@ -248,6 +248,8 @@ class Client(asyncio.Protocol):
         self.session = await loop.run_in_executor(
             self.server.pool, lambda: self.server.flow.session(define_at_once=True, constants=constants)
         )
+        self.session.actor = user
+        self.session.application = dict(options_of(self._login.parameters)).get("application_name")
         settings = ClientSettings(self.session, user)
         given = [settings.at_start(name, value) for name, value in options_of(self._login.parameters)]
         warnings = [notice_report(text) for text in given if text is not None]

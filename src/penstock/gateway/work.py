@@ -18,7 +18,14 @@ from penstock.sql import statements as st
 from penstock.sql.parse import parse, split
 
 _ENDS = (st.Commit, st.Rollback, st.RollbackTo)
-_DEFINITIONS = (st.CreateTable, st.CreateTableAs, st.CreateView, st.CreateMaterializedView, st.Drop)
+_DEFINITIONS = (
+    st.CreateTable,
+    st.CreateTableAs,
+    st.CreateView,
+    st.CreateMaterializedView,
+    st.Drop,
+    st.AlterMaterializedView,
+)
 
 
 class Work:
