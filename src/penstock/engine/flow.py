@@ -51,8 +51,10 @@ from penstock.engine.consolidate import consolidated
 from penstock.engine.core import Change as TableChange
 from penstock.engine.core import Core
 from penstock.engine.durable import Durable
+from penstock.engine.engines import Engines
 from penstock.engine.explain import explain
 from penstock.engine.follow import Follower
+from penstock.engine.frames import Frame, FrameSource
 from penstock.engine.freshness import Freshness, freshness
 from penstock.engine.ingest import to_zset
 from penstock.engine.meter import Meter
@@ -66,10 +68,14 @@ from penstock.engine.system import SystemRelation
 from penstock.engine.transaction import Transaction
 from penstock.engine.verify import Check, Verifier, gather
 from penstock.engine.watch import Change, Watch
+from penstock.run.inline import Epoch
+from penstock.run.receipt import Worked
+from penstock.run.spark.engine import JobFigures
+from penstock.run.spark.session import Spark, is_data_frame
 from penstock.sql import statements as st
 from penstock.sql.binding import Parameters
 from penstock.sql.tokens import fold, quote
-from penstock.state.scattered import Rows, rows_of
+from penstock.state.scattered import Rows, Scattered, rows_of
 from penstock.store.location import Location
 from penstock.zset.interchange import sql_type_of
 from penstock.zset.types import Schema, SqlType
@@ -79,7 +85,10 @@ from penstock.zset.zset import ZSet
 class TickSummary:
     """What one epoch did."""
 
-    __slots__ = ("__dict__", "_changes", "_types", "duration_ms", "epoch", "repeated", "rows_in")
+    __slots__ = (
+        "__dict__", "_changes", "_types", "duration_ms", "epoch", "repeated", "rows_in",
+        "spark_jobs", "spark_stages", "spark_tasks",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -96,6 +105,12 @@ class TickSummary:
         self.duration_ms = duration_ms
         self._changes = changes
         self._types = types
+        self.spark_jobs = 0  # what it took where the epoch ran on Spark
+        self.spark_stages = 0
+        self.spark_tasks: tuple[Worked, ...] = ()
+
+    def took(self, figures: JobFigures) -> None:
+        self.spark_jobs, self.spark_stages, self.spark_tasks = figures.jobs, figures.stages, figures.tasks
 
     @cached_property
     def views(self) -> dict[str, int]:
@@ -163,6 +178,7 @@ class Flow:
         cache_dir: str | os.PathLike[str] | None = None,
         cache_limit: int | str | None = None,
         storage_options: Mapping[str, object] | None = None,
+        engine: str | Spark | None = None,
         share_arrangements: bool = True,
         clock_us: Callable[[], int] = now_us,
     ) -> None:
@@ -190,6 +206,7 @@ class Flow:
             self._core = Core(share_arrangements, clock_us)
             self._core.audit.record("opened")
             self._core.reader.system_rows = self._system_rows
+            self._engines = Engines(self._core, None, engine)
             return
         settings = Settings(
             Location.parse(url, storage_options),
@@ -202,6 +219,8 @@ class Flow:
             CACHE_BYTES_MAX if cache_limit is None else size_bytes(cache_limit, "cache_limit"),
         )
         if read_only:
+            if engine not in (None, "inline"):
+                raise InvalidOption("a flow that is read only runs no epochs", hint="Leave engine= out.")
             self._store = Follower(settings, self._lock, self._followed, self.meter)
             self._core = self._store.core
         else:
@@ -213,6 +232,12 @@ class Flow:
                 raise
             self._once = self._store.once
         self._core.reader.system_rows = self._system_rows
+        try:
+            self._engines = Engines(self._core, self._store if not read_only else None, engine)  # type: ignore[arg-type]
+        except BaseException:
+            self._store.close()
+            self._core.close()
+            raise
         # A program that ends without close() keeps what it committed, as far as it can.
         atexit.register(_close_at_exit, weakref.ref(self))
 
@@ -338,21 +363,33 @@ class Flow:
         changes = {name: change for name, change in transaction.changes.items() if len(change[0])}
         if not changes and not note:
             return {}
+        return self._commit_epoch(changes, transaction.epoch, arrived_us, note)
+
+    def _commit_epoch(
+        self,
+        changes: Mapping[str, TableChange],
+        work_out: Callable[[], Epoch],
+        arrived_us: int,
+        note: dict[str, Any] | None,
+    ) -> dict[str, Rows]:
         if self._paused_us is not None:
             raise FlowPaused("the flow is paused: it takes no changes", hint="ALTER SYSTEM RESUME.")
         if self._store is not None:
             store = self._writer()
             store.check()
             if changes:
-                store.check_fits(changes, transaction.epoch())
+                store.check_fits(changes, work_out())
         began = time.perf_counter()
+        placed = False
         if changes:
-            changed = transaction.commit()
+            epoch = work_out()
+            changed = self._core.commit(changes, epoch)
+            placed = epoch.placed
         else:  # an offset without rows is an epoch too
             self._core.epoch += 1
             changed = {}
         if self._store is not None:
-            self._record(changes, changed, note or {}, time.perf_counter() - began)
+            self._record(changes, changed, note or {}, time.perf_counter() - began, placed)
         elif note:
             self._once.writes(note, self._core.epoch)
         if self._watches:
@@ -361,7 +398,7 @@ class Flow:
         self._measure(changes, changed, arrived_us)
         return changed
 
-    def _measure(self, changes: dict[str, TableChange], changed: dict[str, Rows], arrived_us: int) -> None:
+    def _measure(self, changes: Mapping[str, TableChange], changed: dict[str, Rows], arrived_us: int) -> None:
         held = self._store.held if isinstance(self._store, Durable) else None
         self.meter.epoch(
             self._core.epoch,
@@ -373,12 +410,19 @@ class Flow:
         )
 
     def _record(
-        self, changes: dict[str, TableChange], views: dict[str, Rows], note: dict[str, Any], cost_s: float
+        self,
+        changes: Mapping[str, TableChange],
+        views: dict[str, Rows],
+        note: dict[str, Any],
+        cost_s: float,
+        placed: bool,
     ) -> None:
         store = self._writer()
         entry = store.entry(changes, views, note)
         if self._pending is not None:
             self._pending.append(entry)
+        elif placed:
+            store.commit_placed(entry)
         else:
             store.commit(entry, changes, cost_s)
 
@@ -410,6 +454,21 @@ class Flow:
         """Wait until an epoch is on storage, where that was asked for. Without the lock: others go on."""
         if epoch and isinstance(self._store, Durable) and (mode or self._store.settings.commit) == "durable":
             self._store.wait(epoch)
+
+    # -- engines ---------------------------------------------------------------------------
+
+    @property
+    def engine(self) -> str:
+        """Where epochs run: "inline", "spark" or "auto"."""
+        return self._engines.name
+
+    def use_engine(self, engine: str | Spark) -> None:
+        """Run epochs elsewhere from the next one on. Nothing is converted: both engines use the same state."""
+        with self._lock:
+            self._check_open()
+            if isinstance(self._store, Follower):
+                raise read_only_error()
+            self._engines.use(engine)
 
     # -- ticks -----------------------------------------------------------------------------
 
@@ -466,11 +525,15 @@ class Flow:
         note: dict[str, Any] = {}
         repeated: list[str] = []
         dropped: list[Table] = []
+        frames: dict[str, Frame] = {}
         rows_in = 0
         for name, data in deltas.items():
             table = core.table(name)
             if applied is not None and applied.has(table):
                 repeated.append(table.name)
+                continue
+            if is_data_frame(data) and self._engines.takes_frames:
+                frames[table.name] = self._frame(table, data, mode)
                 continue
             rows = to_zset(data, table.matching, self._defaults(table))
             if not len(rows):
@@ -485,11 +548,43 @@ class Flow:
             transaction.apply(table, rows)
         if applied is not None:
             applied.note(note)
-        changed = self._commit(transaction, arrived_us, note) if transaction.changes or note else {}
+        if frames:
+            changed, read = self._commit_frames(transaction, list(frames.values()), arrived_us, note)
+            rows_in += read
+        else:
+            changed = self._commit(transaction, arrived_us, note) if transaction.changes or note else {}
         for table in dropped:
             self._once.count(table.id)
         types = {n: core.catalog.get(n).schema.types for n in changed}  # type: ignore[union-attr]
-        return TickSummary(core.epoch, rows_in, _ms_since(began), changed, types, tuple(repeated))
+        summary = TickSummary(core.epoch, rows_in, _ms_since(began), changed, types, tuple(repeated))
+        summary.took(self._engines.take_figures())
+        return summary
+
+    def _frame(self, table: Table, data: Any, mode: str | None) -> Frame:
+        if table.dedup:
+            raise InvalidDelta(
+                f'table "{table.name}" compares each delta with the one before, and a DataFrame is never whole '
+                "in one place",
+                hint="Give offset= or idempotency_key= instead, or collect it: tick(table, df.toArrow()).",
+            )
+        source = FrameSource.of(table, self._defaults(table), mode == "upsert")
+        return Frame(source, data, table.piece()[1])
+
+    def _commit_frames(
+        self, transaction: Transaction, frames: Sequence[Frame], arrived_us: int, note: dict[str, Any]
+    ) -> tuple[dict[str, Rows], int]:
+        """Commit with DataFrames among the changes: those of the views, and the rows that were read."""
+        given = {name: change for name, change in transaction.changes.items() if len(change[0])}
+        epoch = self._core.propose_frames(given, frames)
+        changes: dict[str, TableChange] = dict(given)
+        for frame in frames:
+            found = epoch.deltas.get(frame.source.node)
+            if isinstance(found, Scattered):
+                changes[frame.source.name] = (found, None)
+        if not changes and not note:
+            return {}, 0
+        read = sum(len(changes[f.source.name][0]) for f in frames if f.source.name in changes)
+        return self._commit_epoch(changes, lambda: epoch, arrived_us, note), read
 
     def _given(self, table: Table, data: Any, rows: ZSet) -> ZSet:
         """A delta to be compared with the one before: without defaults such as now(), which always differ."""
@@ -862,6 +957,7 @@ class Flow:
                 with self._lock:
                     store.close()
         finally:
+            self._engines.close()
             self._core.close()
             if self._database is not None:
                 self._database.close()
