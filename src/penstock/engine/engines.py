@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from penstock.base.errors import InvalidOption
 from penstock.engine import opening, slots
@@ -12,9 +12,6 @@ from penstock.run.auto import Auto
 from penstock.run.distributed import Executor, FrameExecutor
 from penstock.run.spark.engine import NO_FIGURES, JobFigures, SparkEngine
 from penstock.run.spark.session import Spark, is_at_hand
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 NAMES = ("inline", "spark", "auto")
 
@@ -91,8 +88,8 @@ class Engines:
         """What the epoch that has just been took on Spark; nothing, if it ran here."""
         return self._on_spark.take_figures() if self._on_spark is not None else NO_FIGURES
 
-    def session(self) -> SparkSession:
-        """The Spark session of the flow, started if need be."""
+    def session(self) -> Any:
+        """The SparkSession of the flow, started if need be."""
         if self._spark is None:
             self._spark = Spark()
         return self._spark.session()

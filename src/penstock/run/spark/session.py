@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import penstock
 from penstock.base.errors import InvalidOption, PenstockError, SparkUnavailable
+from penstock.base.version import VERSION
 from penstock.run.spark.ready import make_ready
 
 if TYPE_CHECKING:
@@ -147,8 +147,8 @@ def _send_penstock(session: SparkSession) -> None:
     context = session.sparkContext
     if (context.master or "").startswith("local"):
         return
-    package = Path(penstock.__file__).parent
-    archive = Path(tempfile.mkdtemp(prefix="penstock-")) / f"penstock-{penstock.__version__}.zip"
+    package = Path(__file__).parents[2]
+    archive = Path(tempfile.mkdtemp(prefix="penstock-")) / f"penstock-{VERSION}.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
         for path in sorted(package.rglob("*")):
             if path.suffix in (".py", ".typed"):

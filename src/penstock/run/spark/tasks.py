@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-import penstock
 from penstock.base.errors import SparkUnavailable
+from penstock.base.version import VERSION
 from penstock.commit.places import Places
 from penstock.run.packet import Packet
 from penstock.run.program import Program
@@ -36,13 +36,13 @@ class Written:
 
     @staticmethod
     def of(program: Program, places: Places, session: str) -> Written:
-        return Written(penstock.__version__, zlib.compress(pickle.dumps(program, 5), 1), places, session)
+        return Written(VERSION, zlib.compress(pickle.dumps(program, 5), 1), places, session)
 
     def read(self) -> Program:
         """The program; in a process that has read it already, the same one."""
-        if self.version != penstock.__version__:
+        if self.version != VERSION:
             raise SparkUnavailable(
-                f"Spark's tasks have penstock {penstock.__version__} and the driver has {self.version}",
+                f"Spark's tasks have penstock {VERSION} and the driver has {self.version}",
                 hint="Install the same penstock on every machine of the cluster.",
             )
         found = _PROGRAMS.get(self.program)
