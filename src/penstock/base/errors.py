@@ -307,6 +307,13 @@ class MemoryLimitExceeded(PenstockError):
     sqlstate = "53200"
 
 
+class SinkFailed(PenstockError):
+    """An epoch is committed, and the function that was to take it has failed."""
+
+    sqlstate = "58000"
+    retry = True
+
+
 class SparkFailed(PenstockError):
     """A job on Spark failed for a reason that lies in the cluster."""
 

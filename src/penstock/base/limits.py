@@ -286,3 +286,9 @@ AUTO_ROWS_MIN = 10_000
 
 # Rows of a DataFrame that a task turns into packets at a time.
 FRAME_ROWS_AT_ONCE = 500_000
+
+# Rows that a task hands to Spark at a time, when a DataFrame is read from a flow.
+READ_ROWS_AT_ONCE = 100_000
+
+# Rows of a snapshot for one partition of a DataFrame.
+SNAPSHOT_PARTITION_ROWS = 1_000_000

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
+from urllib.parse import quote_plus
 
 import pyarrow as pa
 
@@ -55,6 +56,7 @@ from penstock.engine.engines import Engines
 from penstock.engine.explain import explain
 from penstock.engine.follow import Follower
 from penstock.engine.frames import Frame, FrameSource
+from penstock.engine.frames_out import FramesOut
 from penstock.engine.freshness import Freshness, freshness
 from penstock.engine.ingest import to_zset
 from penstock.engine.meter import Meter
@@ -64,14 +66,16 @@ from penstock.engine.progress import Counter
 from penstock.engine.session import Session
 from penstock.engine.session_reader import SessionReader
 from penstock.engine.showing import arrow_table
+from penstock.engine.sinks import Sink, Writer
 from penstock.engine.system import SystemRelation
 from penstock.engine.transaction import Transaction
 from penstock.engine.verify import Check, Verifier, gather
-from penstock.engine.watch import Change, Watch
+from penstock.engine.watch import Watch
 from penstock.run.inline import Epoch
 from penstock.run.receipt import Worked
 from penstock.run.spark.engine import JobFigures
 from penstock.run.spark.session import Spark, is_data_frame
+from penstock.run.spark.streams import Streams, Trigger, trigger_options
 from penstock.sql import statements as st
 from penstock.sql.binding import Parameters
 from penstock.sql.tokens import fold, quote
@@ -190,6 +194,7 @@ class Flow:
         self._session = Session(self)
         self._database: DuckConnection | None = None  # in which sessions read; made with the first of them
         self._watches: dict[str, list[Watch]] = {}
+        self._sinks: list[Sink] = []
         self._closed = False
         self._once = Once()  # replaced by what storage knows
         self._pending: list[Entry] | None = None  # epochs of a statement that changes the catalog too
@@ -454,6 +459,8 @@ class Flow:
         """Wait until an epoch is on storage, where that was asked for. Without the lock: others go on."""
         if epoch and isinstance(self._store, Durable) and (mode or self._store.settings.commit) == "durable":
             self._store.wait(epoch)
+        for sink in list(self._sinks):
+            sink.deliver()
 
     # -- engines ---------------------------------------------------------------------------
 
@@ -676,11 +683,21 @@ class Flow:
             store.wait(epoch)
         return epoch
 
-    def snapshot(self, name: str, as_of: int | datetime | str | None = None) -> pa.Table:
-        """The rows of a table or view, one row for each multiplicity: now, or as of an epoch or a time."""
+    def snapshot(self, name: str, as_of: int | datetime | str | None = None, *, as_: str = "arrow") -> Any:
+        """The rows of a table or view, one row for each multiplicity: now, or as of an epoch or a time.
+
+        A pyarrow.Table, or with as_="spark" a DataFrame that tasks read from the flow's files; hold on to that
+        DataFrame while you use what you made of it, for its files stay as long as it does."""
+        in_spark = _in_spark(as_)
         with self._lock:
             self._check_open()
             relation = self._core.catalog.get(name)
+            if in_spark and as_of is None and not isinstance(relation, View):
+                return self._frames_out().snapshot(relation)
+        if in_spark:
+            return self._engines.session().createDataFrame(self.snapshot(name, as_of))
+        with self._lock:
+            self._check_open()
             if as_of is not None:
                 past = self._past()
                 epoch = past.epoch(as_of)
@@ -691,8 +708,10 @@ class Flow:
                 return self._session.view().query(f"SELECT * FROM {quote(relation.name)}")
             return arrow_table(self._session.view().rows(relation), relation.schema)
 
-    def changes(self, name: str, from_epoch: int, to_epoch: int | None = None) -> Iterator[Change]:
-        """What changed in a table or view after `from_epoch` up to and including `to_epoch` (or now)."""
+    def changes(self, name: str, from_epoch: int, to_epoch: int | None = None, *, as_: str = "arrow") -> Any:
+        """What changed in a table or view after `from_epoch` up to and including `to_epoch` (or now): an iterator
+        over `Change`s, or with as_="spark" a DataFrame with the columns `_epoch` and `_weight`."""
+        in_spark = _in_spark(as_)
         with self._lock:
             self._check_open()
             relation = self._core.catalog.get(name)
@@ -703,7 +722,85 @@ class Flow:
             past = self._past()
             last = self._core.epoch if to_epoch is None else to_epoch
             past.check_range(relation, from_epoch, last)
+            if in_spark:
+                return self._frames_out().changes(relation, past.records(relation, from_epoch, last))
         return past.changes(relation, from_epoch, last)
+
+    def _frames_out(self) -> FramesOut:
+        return FramesOut(self._writer() if self._store is not None else no_storage(), self._engines)
+
+    def sink(self, view: str, writer: Writer, *, from_epoch: int | None = None) -> Sink:
+        """Hand each epoch's delta of a view (or table) to `writer(data_frame, epoch)`, in order, once it is
+        committed: from now on, or from after an epoch that history still has. See `Sink`."""
+        with self._lock:
+            self._check_open()
+            relation = self._core.catalog.get(view)
+            if isinstance(relation, View):
+                raise WrongObjectType(f'"{relation.name}" is a plain view and has no changes')
+            self._writer() if self._store is not None else no_storage()
+            start = self._core.epoch if from_epoch is None else from_epoch
+            self._past().check_range(relation, start, self._core.epoch)
+        name = relation.name
+
+        def deltas(first: int, last: int) -> list[tuple[int, Any]]:
+            with self._lock:
+                self._check_open()
+                found = self._core.catalog.get(name)
+                assert not isinstance(found, View)
+                records = self._past().records(found, first, last)
+                out = self._frames_out()
+                return [(r.epoch, out.changes(found, [r])) for r in records if r.parts_of(found.id)]
+
+        sink = Sink(name, writer, start, deltas, lambda: self._core.epoch, self._sinks.remove)
+        self._sinks.append(sink)
+        sink.deliver()
+        return sink
+
+    def stream(
+        self,
+        sources: Mapping[str, Any],
+        *,
+        trigger: Trigger = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        mode: str | None = None,
+        commit: str | None = None,
+    ) -> Streams:
+        """Feed tables from streaming DataFrames: each micro-batch is an epoch, and a repeated one commits once.
+
+        `trigger` is as of Spark's, such as "5 seconds" or "available now". `checkpoint` is the folder in which Spark
+        keeps how far it has read; with a flow in a folder it is there if none is given. Started again with the same
+        one, the streams go on where they were."""
+        options = trigger_options(trigger)
+        if not sources:
+            raise InvalidDelta("stream() has no sources", hint="Give {table: streaming DataFrame}.")
+        with self._lock:
+            self._check_open()
+            names = {name: self._core.table(name).name for name in sources}
+            place = self._stream_place(checkpoint)
+
+        def on_batch(table: str, rows: Any, batch: str) -> None:
+            self.tick({table: rows}, mode=mode, commit=commit, offset={table: batch})
+
+        streams = Streams()
+        try:
+            for name, frame in sources.items():
+                folder = f"{place}/{quote_plus(names[name])}"
+                streams.add(names[name], frame, folder, options, on_batch)
+        except BaseException:
+            streams.stop()
+            raise
+        return streams
+
+    def _stream_place(self, checkpoint: str | os.PathLike[str] | None) -> str:
+        if checkpoint is not None:
+            return os.fspath(checkpoint).rstrip("/")
+        store = self._store
+        if not isinstance(store, Durable) or store.settings.location.scheme != "file":
+            raise InvalidOption(
+                "a stream needs a folder for Spark's checkpoints, and this flow is not in a folder",
+                hint="Give checkpoint=: a folder or URL that Spark can write to.",
+            )
+        return str(store.settings.location.path / "streams")
 
     def _past(self) -> Past:
         if self._store is None:
@@ -986,6 +1083,18 @@ def _close_at_exit(flow: weakref.ref[Flow]) -> None:
     found = flow()
     if found is not None:
         found.close()
+
+
+def _in_spark(as_: str) -> bool:
+    if as_ not in ("arrow", "spark"):
+        raise InvalidOption(f"unknown form {as_!r}", hint='Use as_="arrow" or as_="spark".')
+    return as_ == "spark"
+
+
+def no_storage() -> Durable:
+    raise InvalidOption(
+        "a flow in memory has no files that Spark could read", hint="Give the flow a URL to be kept at."
+    )
 
 
 def commit_mode(mode: str) -> str:

@@ -137,7 +137,9 @@ class SparkEngine(Distributed):
     def _run(
         self, program: Program, first: int, packets: Sequence[Packet], frames: Sequence[Any]
     ) -> list[Packet]:
-        spark = self._session()
+        spark = (
+            frames[0].sparkSession if frames else self._session()
+        )  # a stream's batches have one of their own
         written = Written.of(program, self._places, self._files.session)
         count = len(program.ranges)
         with _one_job(spark), self._counted(spark, count):
