@@ -57,6 +57,7 @@ from penstock.engine.progress import Counter
 from penstock.engine.session import Session
 from penstock.engine.session_reader import SessionReader
 from penstock.engine.showing import arrow_table
+from penstock.engine.spark_sql import run_spark_sql
 from penstock.engine.transaction import Transaction
 from penstock.engine.verify import Check, Verifier, gather
 from penstock.engine.watch import Change, Watch
@@ -213,6 +214,14 @@ class Flow:
         transaction at a time; `session()` makes others. `commit` is as for `tick`.
         """
         return self._session.sql(sql, parameters, None if commit is None else commit_mode(commit))
+
+    def spark_sql(self, sql: str, *, commit: str | None = None) -> pa.Table:
+        """Run statements of Spark's dialect; the answer of the last one as a pyarrow.Table.
+
+        CREATE [MATERIALIZED] VIEW, CREATE TABLE, INSERT, SELECT and DROP, with Spark's meaning (ANSI mode, UTC):
+        docs/spark-sql.md says what is refused.
+        """
+        return run_spark_sql(sql, lambda: self._core.catalog, lambda text: self.sql(text, commit=commit))
 
     def session(self, *, define_at_once: bool = False, constants: Mapping[str, str] | None = None) -> Session:
         """A session with transactions of its own, whose queries do not make others wait.
