@@ -43,6 +43,7 @@ from penstock.engine.accept import upsert
 from penstock.engine.applied import Applied
 from penstock.engine.as_of import Past
 from penstock.engine.catalog import MaterializedView, Table, View, VolatileDefault
+from penstock.engine.change_feed import from_change_feed
 from penstock.engine.check_files import FileChecker
 from penstock.engine.consolidate import consolidated
 from penstock.engine.core import Change as TableChange
@@ -65,6 +66,7 @@ from penstock.sql import statements as st
 from penstock.sql.binding import Parameters
 from penstock.sql.tokens import fold, quote
 from penstock.store.location import Location
+from penstock.zset.change_feeds import AUTO
 from penstock.zset.interchange import sql_type_of
 from penstock.zset.types import Schema, SqlType
 from penstock.zset.zset import ZSet
@@ -348,6 +350,7 @@ class Flow:
         commit: str | None = None,
         offset: Offset | Mapping[str, Offset] | None = None,
         idempotency_key: str | None = None,
+        change_feed: str = AUTO,
     ) -> TickSummary:
         """Apply deltas to one table, or to several at once ({table: delta}), as one epoch.
 
@@ -359,6 +362,9 @@ class Flow:
         there within the commit interval). `offset` says how far the source has been read: a tick whose
         offset has been applied changes nothing, also after a crash; so does one whose `idempotency_key`
         was used before.
+
+        A change feed is turned into weights: `change_feed` is "delta", "iceberg" or "debezium"; "auto" knows
+        one in Arrow by its columns.
         """
         began = time.perf_counter()
         if mode not in (None, "insert", "upsert"):
@@ -366,6 +372,8 @@ class Flow:
         if not isinstance(source, Mapping) and delta is None:
             raise InvalidDelta(f'tick("{source}") has no delta', hint="Give the rows: tick(table, rows).")
         deltas = source if isinstance(source, Mapping) else {source: delta}
+        if change_feed != AUTO and mode == "upsert":
+            raise InvalidDelta("a change feed says itself which rows go", hint='Leave mode="upsert" out.')
         if commit is not None:
             commit = commit_mode(commit)
         with self._lock:
@@ -374,12 +382,18 @@ class Flow:
                 raise TransactionError("a tick is an epoch of its own", hint="COMMIT or ROLLBACK first.")
             if isinstance(self._store, Follower):
                 raise read_only_error()
-            summary = self._tick(deltas, mode, offset, idempotency_key, began)
+            summary = self._tick(deltas, mode, offset, idempotency_key, change_feed, began)
         self._settle(summary.epoch, commit)
         return summary
 
     def _tick(
-        self, deltas: Mapping[str, Any], mode: str | None, offset: Any, key: str | None, began: float
+        self,
+        deltas: Mapping[str, Any],
+        mode: str | None,
+        offset: Any,
+        key: str | None,
+        feed: str,
+        began: float,
     ) -> TickSummary:
         core = self._core
         applied = Applied(self._once, offset, key) if offset is not None or key is not None else None
@@ -397,6 +411,7 @@ class Flow:
             if applied is not None and applied.has(table):
                 repeated.append(table.name)
                 continue
+            data = from_change_feed(data, feed, table.schema.names)
             rows = to_zset(data, table.matching, self._defaults(table))
             if not len(rows):
                 continue

@@ -19,6 +19,7 @@ def cast(value: Typed, type: SqlType, attempt: bool = False) -> Typed:
     """The value in another type; with `attempt` NULL instead of an error, as TRY_CAST does.
 
     >>> from penstock.sql.spark.typed import number
+    >>> from penstock.zset import types as t
     >>> cast(number("1.5", t.decimal(2, 1)), t.INTEGER).sql
     'CAST(trunc(CAST(1.5 AS DECIMAL(2,1))) AS INTEGER)'
     """

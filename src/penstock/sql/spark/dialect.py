@@ -16,7 +16,7 @@ Tree = Any  # sqlglot's Expression: its types say less than they promise
 class _ByName(Spark):
     """Spark's grammar, but f(x) stays f(x): sqlglot's own names for functions forget which one it was."""
 
-    class Tokenizer(Spark.Tokenizer):  # type: ignore[misc, valid-type]
+    class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES = ["\\", "'", '"']  # 'it''s': Spark 4 has both ways
 
     class Parser(Spark.Parser):  # type: ignore[misc, valid-type]
@@ -57,6 +57,13 @@ def place(tree: Tree) -> int | None:
 def refuse(what: str, tree: Tree | None = None, hint: str | None = None) -> NotMaintainable:
     """The error for a part of Spark SQL that is not translated, at its place."""
     return NotMaintainable(what, hint=hint, position=None if tree is None else place(tree))
+
+
+def only(tree: Tree, *known: str) -> None:
+    """Refuse a tree that has other parts than those that the caller looks at."""
+    for part, value in tree.args.items():
+        if value and part not in known:
+            raise refuse(f"{part.strip('_').upper().replace('_', ' ')} is not translated", tree)
 
 
 def _syntax_error(text: str, error: Exception) -> SqlSyntaxError:

@@ -8,7 +8,7 @@ from typing import Protocol
 from penstock.sql.spark.aggregates import AGGREGATES, aggregate
 from penstock.sql.spark.arithmetic import arithmetic
 from penstock.sql.spark.cast import cast
-from penstock.sql.spark.dialect import Tree, exp, refuse
+from penstock.sql.spark.dialect import Tree, exp, only, refuse
 from penstock.sql.spark.functions import call
 from penstock.sql.spark.functions_arrays import field, item, named_struct
 from penstock.sql.spark.functions_dates import INTERVAL_UNITS, PARTS, add_days, shift, subtract_days
@@ -270,6 +270,7 @@ class Expressions:
 
     def ordered(self, tree: Tree) -> str:
         """A term of ORDER BY; in Spark NULL is the smallest value."""
+        only(tree, "this", "desc", "nulls_first")
         desc = bool(tree.args.get("desc"))
         first = tree.args.get("nulls_first")
         nulls = "FIRST" if (first if first is not None else not desc) else "LAST"
@@ -351,6 +352,7 @@ def _words(tree: Tree) -> str:
 
 
 def _frame(spec: Tree) -> str:
+    only(spec, "kind", "start", "start_side", "end", "end_side")
     ends = []
     for which in ("start", "end"):
         value, side = spec.args.get(which), spec.args.get(f"{which}_side")

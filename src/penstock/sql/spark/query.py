@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from penstock.base.errors import BindError, UndefinedTable
 from penstock.sql.spark.cast import coerced
-from penstock.sql.spark.dialect import Tree, exp, place, refuse
+from penstock.sql.spark.dialect import Tree, exp, only, place, refuse
 from penstock.sql.spark.expressions import Expressions
 from penstock.sql.spark.names import spark_name
 from penstock.sql.spark.relations import Relations
@@ -17,10 +17,12 @@ from penstock.sql.tokens import fold, quote
 
 ColumnsOf = Callable[[str], Columns | None]
 
+UNNAMED = "__unnamed_column_"  # for columns whose name in Spark is not known: good where nobody can see it
+
 _SET = {"Union": "UNION", "Intersect": "INTERSECT", "Except": "EXCEPT"}
 _USED = (
     "with_", "expressions", "from_", "joins", "laterals", "where", "group", "having", "order", "limit", "offset",
-    "distinct", "hint", "kind",
+    "distinct", "hint",  # a hint changes how Spark runs a query, never its answer
 )  # fmt: skip
 
 
@@ -44,8 +46,7 @@ class Translator:
         if with_ is not None:
             return self._with(with_, tree, outer)
         if isinstance(tree, exp.Subquery):
-            if any(tree.args.get(part) for part in ("order", "limit", "offset", "joins", "pivots")):
-                raise refuse("what follows this query in parentheses is not translated", tree)
+            only(tree, "this")
             return self.query(tree.this, outer)
         if isinstance(tree, exp.Select):
             return self._select(tree, outer)
@@ -55,12 +56,21 @@ class Translator:
             return Relations(self, Scope(outer)).values(tree)
         raise refuse(f"{type(tree).__name__} is not translated as a query", tree)
 
+    def shown(self, tree: Tree) -> tuple[str, Columns]:
+        """A query whose columns somebody will see: all have names."""
+        sql, columns = self.query(tree)
+        for i, (name, _) in enumerate(columns):
+            if name.startswith(UNNAMED):
+                raise refuse(f"column {i + 1} of the query has no name", tree, "Give it one with AS.")
+        return sql, columns
+
     def _with(self, with_: Tree, tree: Tree, outer: Scope | None) -> tuple[str, Columns]:
         if with_.args.get("recursive"):
             raise refuse("WITH RECURSIVE is not translated", with_)
         inner = Translator(self.columns_of, self.common)
         texts = []
         for each in with_.expressions:
+            only(each, "this", "alias")
             sql, columns = inner.query(each.this, outer)
             names = [column.name for column in each.args["alias"].args.get("columns") or ()]
             columns = renamed(columns, names, each)
@@ -75,9 +85,7 @@ class Translator:
     # -- SELECT ------------------------------------------------------------------------------
 
     def _select(self, tree: Tree, outer: Scope | None) -> tuple[str, Columns]:
-        for part, value in tree.args.items():
-            if value and (part not in _USED or part == "kind"):
-                raise refuse(f"{part.strip('_').upper()} is not translated", tree)
+        only(tree, *_USED)
         scope = Scope(outer)
         source = Relations(self, scope).from_(tree)
         make = Expressions(scope, self)
@@ -96,14 +104,12 @@ class Translator:
 
     def _items(self, tree: Tree, scope: Scope, make: Expressions) -> list[tuple[str, Typed, Tree]]:
         items: list[tuple[str, Typed, Tree]] = []
-        for each in tree.expressions:
+        for i, each in enumerate(tree.expressions):
             stars = _star(each, scope)
             if stars is not None:
                 items += [(name, value, each) for name, value in stars]
                 continue
-            name = spark_name(each)
-            if name is None:
-                raise refuse("this column has no name", each, "Give it one with AS.")
+            name = spark_name(each) or f"{UNNAMED}{i}"
             value = make(each.this if isinstance(each, exp.Alias) else each)
             items.append((name, value, each))
             scope.selected.setdefault(fold(name), value)
@@ -117,8 +123,7 @@ class Translator:
             keys = [value.sql for _, value, _ in items if not value.aggregate]
         else:
             keys = [self._key(each, items, make) for each in group.expressions]
-        if any(group.args.get(part) for part in ("rollup", "cube", "grouping_sets", "totals")):
-            raise refuse("ROLLUP, CUBE and GROUPING SETS are not translated", group)
+        only(group, "expressions", "all")
         return f" GROUP BY {', '.join(keys)}" if keys else ""
 
     def _key(self, each: Tree, items: list[tuple[str, Typed, Tree]], make: Expressions) -> str:
@@ -130,6 +135,7 @@ class Translator:
         order, tail = tree.args.get("order"), ""
         if order is not None:
             terms = []
+            only(order, "expressions")
             for each in order.expressions:
                 inner = each.this
                 if isinstance(inner, exp.Literal) and not inner.is_string:
@@ -154,8 +160,7 @@ class Translator:
     # -- UNION, INTERSECT, EXCEPT ------------------------------------------------------------
 
     def _set_operation(self, tree: Tree, outer: Scope | None) -> tuple[str, Columns]:
-        if tree.args.get("by_name"):
-            raise refuse("UNION BY NAME is not translated", tree)
+        only(tree, "this", "expression", "distinct", "order", "limit", "offset")
         (left, a), (right, b) = self.query(tree.this, outer), self.query(tree.expression, outer)
         if len(a) != len(b):
             raise BindError(f"{len(a)} columns and {len(b)} columns do not go together", position=place(tree))

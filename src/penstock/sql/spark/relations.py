@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from penstock.sql.spark.dialect import Tree, exp, refuse
+from penstock.sql.spark.dialect import Tree, exp, only, refuse
 from penstock.sql.spark.expressions import Expressions
 from penstock.sql.spark.functions_arrays import element_type
 from penstock.sql.spark.functions_numbers import alike
@@ -42,9 +42,7 @@ class Relations:
         return f" FROM {' '.join(parts)}" if parts else ""
 
     def _item(self, tree: Tree) -> str:
-        for part in ("pivots", "sample", "version", "when", "only", "hints", "partition"):
-            if tree.args.get(part):
-                raise refuse(f"{part.upper()} is not translated", tree)
+        only(tree, "this", "alias", "joins", "db", "catalog", "expressions")
         nested = tree.args.get("joins") or ()
         text = self._plain(tree)
         return " ".join([text, *(self._join(join) for join in nested)])
@@ -107,6 +105,7 @@ class Relations:
     # -- joins -------------------------------------------------------------------------------
 
     def _join(self, join: Tree) -> str:
+        only(join, "this", "side", "kind", "method", "on", "using")
         side, kind, method = (str(join.args.get(part) or "").upper() for part in ("side", "kind", "method"))
         if method not in ("", "NATURAL") or kind not in ("", "INNER", "OUTER", "CROSS", "SEMI", "ANTI"):
             raise refuse(f"{method} {kind} JOIN is not translated", join)
@@ -151,6 +150,7 @@ class Relations:
     # -- explode -----------------------------------------------------------------------------
 
     def _lateral_view(self, tree: Tree) -> str:
+        only(tree, "this", "view", "outer", "alias")
         if not isinstance(tree.this, exp.Anonymous):
             raise refuse("LATERAL VIEW of this is not translated", tree)
         alias = tree.args["alias"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.base.errors import BindError, UndefinedColumn
 from penstock.sql.spark.cast import cast
-from penstock.sql.spark.dialect import Tree, exp, place, refuse
+from penstock.sql.spark.dialect import Tree, exp, only, place, refuse
 from penstock.sql.spark.expressions import Expressions
 from penstock.sql.spark.query import ColumnsOf, Translator
 from penstock.sql.spark.scope import Columns, Scope
@@ -39,7 +39,7 @@ def to_postgres(tree: Tree, columns_of: ColumnsOf) -> str:
     if isinstance(tree, exp.Drop):
         return _drop(tree)
     if isinstance(tree, (exp.Select, exp.SetOperation, exp.Subquery, exp.Values)):
-        return Translator(columns_of).query(tree)[0]
+        return Translator(columns_of).shown(tree)[0]
     raise refuse(
         f"{type(tree).__name__.upper()} is not translated from Spark SQL",
         tree,
@@ -66,9 +66,7 @@ def _properties(tree: Tree, known: tuple[str, ...]) -> set[str]:
                 raise refuse("CREATE STREAMING TABLE is not translated", tree, "Use flow.stream(...).")
             raise refuse(f"{shown} is not translated", each, _STORED)
         names.add(kind)
-    for part in ("clone", "using", "begin", "indexes", "no_schema_binding"):
-        if tree.args.get(part):
-            raise refuse(f"{part.upper()} is not translated", tree)
+    only(tree, "this", "kind", "replace", "exists", "expression", "properties")
     return names
 
 
@@ -82,9 +80,11 @@ def _create_view(tree: Tree, columns_of: ColumnsOf) -> str:
     found = _properties(tree, ("TemporaryProperty", "MaterializedProperty"))
     if tree.expression is None:
         raise refuse("CREATE VIEW without a query is not translated", tree)
-    sql, columns = Translator(columns_of).query(tree.expression)
+    named = isinstance(tree.this, exp.Schema)
+    translator = Translator(columns_of)
+    sql, columns = translator.query(tree.expression) if named else translator.shown(tree.expression)
     names = []
-    if isinstance(tree.this, exp.Schema):
+    if named:
         for each in tree.this.expressions:
             if each.args.get("constraints"):
                 raise refuse("a column of a view with anything but a name is not translated", each)
@@ -112,7 +112,7 @@ def _create_table(tree: Tree, columns_of: ColumnsOf) -> str:
     if tree.expression is not None:
         if isinstance(tree.this, exp.Schema):
             raise refuse("CREATE TABLE with columns and a query is not translated", tree)
-        sql, columns = Translator(columns_of).query(tree.expression)
+        sql, columns = Translator(columns_of).shown(tree.expression)
         _unique([name for name, _ in columns], tree)
         return f"{_head(tree, 'TABLE')} AS {sql}"
     if not isinstance(tree.this, exp.Schema):
@@ -191,11 +191,9 @@ def _drop(tree: Tree) -> str:
     kind = str(tree.args.get("kind")).upper()
     if tree.args.get("materialized"):
         kind = "MATERIALIZED VIEW"
-    if (
-        kind not in ("TABLE", "VIEW", "MATERIALIZED VIEW")
-        or tree.args.get("purge")
-        or tree.args.get("temporary")
-    ):
+    only(tree, "tables", "kind", "exists", "materialized")
+    tables = tree.args.get("tables") or ()
+    if kind not in ("TABLE", "VIEW", "MATERIALIZED VIEW") or len(tables) != 1:
         raise refuse("this DROP is not translated", tree)
     guarded = "IF EXISTS " if tree.args.get("exists") else ""
-    return f"DROP {kind} {guarded}{quote(name_of(tree.this))}"
+    return f"DROP {kind} {guarded}{quote(name_of(tables[0]))}"
