@@ -47,6 +47,7 @@ from penstock.engine.applied import Applied
 from penstock.engine.as_of import Past
 from penstock.engine.audit_ddl import audited
 from penstock.engine.catalog import MaterializedView, Table, View, VolatileDefault
+from penstock.engine.change_feed import from_change_feed
 from penstock.engine.check_files import FileChecker
 from penstock.engine.consolidate import consolidated
 from penstock.engine.core import Change as TableChange
@@ -67,12 +68,14 @@ from penstock.engine.session import Session
 from penstock.engine.session_reader import SessionReader
 from penstock.engine.showing import arrow_table
 from penstock.engine.sinks import Sink, Writer
+from penstock.engine.spark_sql import run_spark_sql
 from penstock.engine.system import SystemRelation
 from penstock.engine.transaction import Transaction
 from penstock.engine.verify import Check, Verifier, gather
 from penstock.engine.watch import Watch
 from penstock.run.inline import Epoch
 from penstock.run.receipt import Worked
+from penstock.run.spark.change_feed import from_change_feed as read_change_feed
 from penstock.run.spark.engine import JobFigures
 from penstock.run.spark.session import Spark, is_data_frame
 from penstock.run.spark.streams import Streams, Trigger, trigger_options
@@ -81,6 +84,7 @@ from penstock.sql.binding import Parameters
 from penstock.sql.tokens import fold, quote
 from penstock.state.scattered import Rows, Scattered, rows_of
 from penstock.store.location import Location
+from penstock.zset.change_feeds import AUTO
 from penstock.zset.interchange import sql_type_of
 from penstock.zset.types import Schema, SqlType
 from penstock.zset.zset import ZSet
@@ -257,6 +261,14 @@ class Flow:
         transaction at a time; `session()` makes others. `commit` is as for `tick`.
         """
         return self._session.sql(sql, parameters, None if commit is None else commit_mode(commit))
+
+    def spark_sql(self, sql: str, *, commit: str | None = None) -> pa.Table:
+        """Run statements of Spark's dialect; the answer of the last one as a pyarrow.Table.
+
+        CREATE [MATERIALIZED] VIEW, CREATE TABLE, INSERT, SELECT and DROP, with Spark's meaning (ANSI mode, UTC):
+        docs/spark-sql.md says what is refused.
+        """
+        return run_spark_sql(sql, lambda: self._core.catalog, lambda text: self.sql(text, commit=commit))
 
     def session(self, *, define_at_once: bool = False, constants: Mapping[str, str] | None = None) -> Session:
         """A session with transactions of its own, whose queries do not make others wait.
@@ -488,6 +500,7 @@ class Flow:
         commit: str | None = None,
         offset: Offset | Mapping[str, Offset] | None = None,
         idempotency_key: str | None = None,
+        change_feed: str = AUTO,
     ) -> TickSummary:
         """Apply deltas to one table, or to several at once ({table: delta}), as one epoch.
 
@@ -499,6 +512,9 @@ class Flow:
         there within the commit interval). `offset` says how far the source has been read: a tick whose
         offset has been applied changes nothing, also after a crash; so does one whose `idempotency_key`
         was used before.
+
+        A change feed is turned into weights: `change_feed` is "delta", "iceberg" or "debezium"; "auto" knows
+        one in Arrow by its columns.
         """
         began = time.perf_counter()
         if mode not in (None, "insert", "upsert"):
@@ -506,6 +522,8 @@ class Flow:
         if not isinstance(source, Mapping) and delta is None:
             raise InvalidDelta(f'tick("{source}") has no delta', hint="Give the rows: tick(table, rows).")
         deltas = source if isinstance(source, Mapping) else {source: delta}
+        if change_feed != AUTO and mode == "upsert":
+            raise InvalidDelta("a change feed says itself which rows go", hint='Leave mode="upsert" out.')
         if commit is not None:
             commit = commit_mode(commit)
         with self.meter.accepting(frozenset(fold(t) for t in deltas)) as arrived_us, self._lock:
@@ -514,14 +532,20 @@ class Flow:
                 raise TransactionError("a tick is an epoch of its own", hint="COMMIT or ROLLBACK first.")
             if isinstance(self._store, Follower):
                 raise read_only_error()
-            summary = self._tick(deltas, mode, offset, idempotency_key, began, arrived_us)
+            summary = self._tick(deltas, mode, offset, idempotency_key, change_feed, began, arrived_us)
         self._settle(summary.epoch, commit)
         return summary
 
     def _tick(
-        self, deltas: Mapping[str, Any], mode: str | None, offset: Any, key: str | None, began: float,
+        self,
+        deltas: Mapping[str, Any],
+        mode: str | None,
+        offset: Any,
+        key: str | None,
+        feed: str,
+        began: float,
         arrived_us: int,
-    ) -> TickSummary:  # fmt: skip
+    ) -> TickSummary:
         core = self._core
         applied = Applied(self._once, offset, key) if offset is not None or key is not None else None
         if applied is not None:
@@ -539,9 +563,12 @@ class Flow:
             if applied is not None and applied.has(table):
                 repeated.append(table.name)
                 continue
-            if is_data_frame(data) and self._engines.takes_frames:
-                frames[table.name] = self._frame(table, data, mode)
-                continue
+            if is_data_frame(data):
+                if self._engines.takes_frames:
+                    frames[table.name] = self._frame(table, data, mode, feed)
+                    continue
+                data = data.toArrow()
+            data = from_change_feed(data, feed, table.schema.names)
             rows = to_zset(data, table.matching, self._defaults(table))
             if not len(rows):
                 continue
@@ -567,7 +594,7 @@ class Flow:
         summary.took(self._engines.take_figures())
         return summary
 
-    def _frame(self, table: Table, data: Any, mode: str | None) -> Frame:
+    def _frame(self, table: Table, data: Any, mode: str | None, feed: str) -> Frame:
         if table.dedup:
             raise InvalidDelta(
                 f'table "{table.name}" compares each delta with the one before, and a DataFrame is never whole '
@@ -575,7 +602,8 @@ class Flow:
                 hint="Give offset= or idempotency_key= instead, or collect it: tick(table, df.toArrow()).",
             )
         source = FrameSource.of(table, self._defaults(table), mode == "upsert")
-        return Frame(source, data, table.piece()[1])
+        rows = read_change_feed(data, feed, table.schema.names)
+        return Frame(source, rows, table.piece()[1])
 
     def _commit_frames(
         self, transaction: Transaction, frames: Sequence[Frame], arrived_us: int, note: dict[str, Any]
@@ -590,8 +618,7 @@ class Flow:
                 changes[frame.source.name] = (found, None)
         if not changes and not note:
             return {}, 0
-        read = sum(len(changes[f.source.name][0]) for f in frames if f.source.name in changes)
-        return self._commit_epoch(changes, lambda: epoch, arrived_us, note), read
+        return self._commit_epoch(changes, lambda: epoch, arrived_us, note), epoch.rows_read
 
     def _given(self, table: Table, data: Any, rows: ZSet) -> ZSet:
         """A delta to be compared with the one before: without defaults such as now(), which always differ."""
@@ -763,6 +790,7 @@ class Flow:
         trigger: Trigger = None,
         checkpoint: str | os.PathLike[str] | None = None,
         mode: str | None = None,
+        change_feed: str = AUTO,
         commit: str | None = None,
     ) -> Streams:
         """Feed tables from streaming DataFrames: each micro-batch is an epoch, and a repeated one commits once.
@@ -779,7 +807,7 @@ class Flow:
             place = self._stream_place(checkpoint)
 
         def on_batch(table: str, rows: Any, batch: str) -> None:
-            self.tick({table: rows}, mode=mode, commit=commit, offset={table: batch})
+            self.tick({table: rows}, mode=mode, change_feed=change_feed, commit=commit, offset={table: batch})
 
         streams = Streams()
         try:
