@@ -199,6 +199,7 @@ class Flow:
         self._database: DuckConnection | None = None  # in which sessions read; made with the first of them
         self._watches: dict[str, list[Watch]] = {}
         self._sinks: list[Sink] = []
+        self._streams: list[Streams] = []
         self._closed = False
         self._once = Once()  # replaced by what storage knows
         self._pending: list[Entry] | None = None  # epochs of a statement that changes the catalog too
@@ -806,10 +807,18 @@ class Flow:
             names = {name: self._core.table(name).name for name in sources}
             place = self._stream_place(checkpoint)
 
+        # Spark holds on to what it calls for as long as the process lives: not to the flow.
+        found = weakref.ref(self)
+
         def on_batch(table: str, rows: Any, batch: str) -> None:
-            self.tick({table: rows}, mode=mode, change_feed=change_feed, commit=commit, offset={table: batch})
+            flow = found()
+            if flow is None:
+                raise FlowClosed("the flow of this stream is gone", hint="Hold on to the flow while it runs.")
+            offset = {table: batch}
+            flow.tick({table: rows}, mode=mode, change_feed=change_feed, commit=commit, offset=offset)
 
         streams = Streams()
+        self._streams.append(streams)
         try:
             for name, frame in sources.items():
                 folder = f"{place}/{quote_plus(names[name])}"
@@ -1067,7 +1076,10 @@ class Flow:
     # -- the end ---------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End the flow: watches end, memory is freed. Closing twice is fine."""
+        """End the flow: streams and watches end, memory is freed. Closing twice is fine."""
+        for streams in self._streams:
+            streams.stop()
+        self._streams.clear()
         with self._lock:
             if self._closed:
                 return
