@@ -21,7 +21,9 @@ EPOCHS = 5
 def _orders(spark: Any, number: int) -> Any:
     """Half of them are of one customer."""
     return spark.range(number * ROWS, (number + 1) * ROWS).selectExpr(
-        "id", "CASE WHEN id % 2 = 0 THEN 7 ELSE id % 1000 END AS customer", "CAST(id % 100 AS DECIMAL(12,2)) AS amount"
+        "id",
+        "CASE WHEN id % 2 = 0 THEN 7 ELSE id % 1000 END AS customer",
+        "CAST(id % 100 AS DECIMAL(12,2)) AS amount",
     )
 
 
@@ -43,7 +45,9 @@ def test_runs_are_put_together_on_spark_and_hot_keys_are_dealt_out(
             "CREATE TABLE orders (id BIGINT PRIMARY KEY, customer BIGINT, amount DECIMAL(12,2));"
             "CREATE TABLE customers (id BIGINT, region TEXT)"
         )
-        flow.sql("CREATE MATERIALIZED VIEW totals AS SELECT customer, sum(amount) s, count(*) n FROM orders GROUP BY 1")
+        flow.sql(
+            "CREATE MATERIALIZED VIEW totals AS SELECT customer, sum(amount) s, count(*) n FROM orders GROUP BY 1"
+        )
         flow.sql(
             "CREATE MATERIALIZED VIEW regions AS "
             "SELECT orders.id, region FROM orders JOIN customers ON orders.customer = customers.id"
@@ -71,7 +75,9 @@ def test_a_partition_that_has_too_much_is_split(
 ) -> None:
     monkeypatch.setattr(engine, "SPLIT_ROWS_MIN", 1_000)
     with penstock.Flow(tmp_path / "flow", engine=penstock.Spark(spark, partitions=3)) as flow:
-        flow.sql("CREATE TABLE t (k BIGINT, v BIGINT); CREATE MATERIALIZED VIEW m AS SELECT k, max(v) m FROM t GROUP BY k")
+        flow.sql(
+            "CREATE TABLE t (k BIGINT, v BIGINT); CREATE MATERIALIZED VIEW m AS SELECT k, max(v) m FROM t GROUP BY k"
+        )
         partitions = []
         for number in range(3):
             # MAX wants the rows themselves, so all of these go to one partition.

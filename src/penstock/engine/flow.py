@@ -482,6 +482,12 @@ class Flow:
         """Where epochs run: "inline", "spark" or "auto"."""
         return self._engines.name
 
+    @property
+    def spark(self) -> Any:
+        """The SparkSession of this flow, started if there is none: to read DataFrames with."""
+        self.check_not_closed()
+        return self._engines.session()
+
     def use_engine(self, engine: str | Spark) -> None:
         """Run epochs elsewhere from the next one on. Nothing is converted: both engines use the same state."""
         with self._lock:
