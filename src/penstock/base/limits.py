@@ -251,3 +251,8 @@ EPOCHS_SHOWN_MAX = 10_000
 
 # A change of more rows than this is a load: views that wait for it are being backfilled.
 LOAD_ROWS_MIN = 200_000
+
+# Of /metrics: clients at once, bytes of a request's head, and seconds that a request may take.
+HTTP_CLIENTS_MAX = 64
+HTTP_HEAD_BYTES_MAX = 16_384
+HTTP_SECONDS_MAX = 10

@@ -24,6 +24,7 @@ from penstock.base.errors import (
     HistoryGone,
     InvalidDelta,
     InvalidOption,
+    PenstockError,
     ReadOnly,
     SqlSyntaxError,
     TransactionError,
@@ -441,13 +442,18 @@ class Flow:
         deltas = source if isinstance(source, Mapping) else {source: delta}
         if commit is not None:
             commit = commit_mode(commit)
-        with self.meter.accepting(frozenset(fold(t) for t in deltas)) as arrived_us, self._lock:
-            self._check_open()
-            if self._session.transaction is not None:
-                raise TransactionError("a tick is an epoch of its own", hint="COMMIT or ROLLBACK first.")
-            if isinstance(self._store, Follower):
-                raise read_only_error()
-            summary = self._tick(deltas, mode, offset, idempotency_key, began, arrived_us)
+        self.meter.statement("tick")
+        try:
+            with self.meter.accepting(frozenset(fold(t) for t in deltas)) as arrived_us, self._lock:
+                self._check_open()
+                if self._session.transaction is not None:
+                    raise TransactionError("a tick is an epoch of its own", hint="COMMIT or ROLLBACK first.")
+                if isinstance(self._store, Follower):
+                    raise read_only_error()
+                summary = self._tick(deltas, mode, offset, idempotency_key, began, arrived_us)
+        except PenstockError as error:
+            self.meter.error(error)
+            raise
         self._settle(summary.epoch, commit)
         return summary
 
@@ -686,6 +692,17 @@ class Flow:
     @property
     def is_on_storage(self) -> bool:
         return self._store is not None
+
+    @property
+    def is_paused(self) -> bool:
+        return self._paused_us is not None
+
+    def stopped_by(self) -> str | None:
+        """Why the flow does nothing more, if it does not."""
+        if self._core.failure is not None:
+            return self._core.failure
+        failure = self._store.journal.failure if isinstance(self._store, Durable) else None
+        return None if failure is None else failure.message
 
     def freshness(self) -> list[Freshness]:
         """How fresh each materialized view is, and why it is not fresher. It waits for nobody."""

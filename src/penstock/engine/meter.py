@@ -184,7 +184,10 @@ class Meter:
         self.statements[kind] += 1
 
     def error(self, error: PenstockError) -> None:
-        self.errors[error.sqlstate] += 1
+        """An error that somebody was told of; those who pass it on may say so again."""
+        if not error.counted:
+            error.counted = True
+            self.errors[error.sqlstate] += 1
 
 
 def lag_bucket(lag_us: int) -> int:
