@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psycopg
@@ -21,7 +22,7 @@ from penstock.demo.summary import summary_lines
 
 def applied(stream: Stream, count: int) -> None:
     while stream.applied + stream.left_out < count:
-        pass
+        time.sleep(0.01)
 
 
 def test_the_shop_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -73,7 +74,7 @@ def test_the_server_with_a_demo_ends_cleanly(tmp_path: Path) -> None:
             assert lines[3].startswith("  curl http://127.0.0.1:")
             with psycopg.connect(lines[2].split()[-1], autocommit=True) as connection:
                 while connection.execute("SELECT max(epoch) > 5 FROM penstock.epochs").fetchone() != (True,):
-                    pass
+                    time.sleep(0.01)
                 for line in lines[5:]:
                     connection.execute(line.strip().removesuffix(";").encode())
                 found = connection.execute("SELECT view, target_s FROM penstock.freshness").fetchall()

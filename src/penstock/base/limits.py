@@ -256,3 +256,7 @@ LOAD_ROWS_MIN = 200_000
 HTTP_CLIENTS_MAX = 64
 HTTP_HEAD_BYTES_MAX = 16_384
 HTTP_SECONDS_MAX = 10
+
+# Rows of each table that EXPLAIN INCREMENTAL (ESTIMATE) tries: enough to meet keys with many matches, few enough that
+# the flow is held up for some hundredths of a second.
+ESTIMATE_ROWS = 50

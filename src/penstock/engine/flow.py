@@ -52,7 +52,8 @@ from penstock.engine.consolidate import consolidated
 from penstock.engine.core import Change as TableChange
 from penstock.engine.core import Core
 from penstock.engine.durable import Durable
-from penstock.engine.explain import explain
+from penstock.engine.estimate import estimate_lines
+from penstock.engine.explain import explain_in
 from penstock.engine.follow import Follower
 from penstock.engine.freshness import Freshness, freshness
 from penstock.engine.ingest import to_zset
@@ -665,27 +666,29 @@ class Flow:
             for watch in list(self._watches.get(fold(name), ())):
                 watch.close()
 
-    def explain(self, name: str) -> str:
-        """The text of EXPLAIN INCREMENTAL: operators, laws, keys, state."""
+    def explain(self, name: str, *, estimate: bool = False) -> str:
+        """The text of EXPLAIN INCREMENTAL: operators, laws, keys, state; or what a change of one row of each table
+        costs the view, which is found out by trying, with nothing changed."""
         with self._lock:
             self._check_open()
             relation = self._core.catalog.get(name)
             if not isinstance(relation, MaterializedView):
                 raise WrongObjectType(f'"{relation.name}" is a {relation.kind}, not a materialized view')
-            return self._explain(relation)
-
-    def _explain(self, view: MaterializedView) -> str:
-        core = self._core
-        uses = {v.name: {n.id for n in core.circuit.below([v.node])} for v in core.catalog.materialized()}
-        tables = {t.node: t for t in core.catalog.tables()}
-        return explain(core.circuit, view, lambda id: [n for n, ids in uses.items() if id in ids], tables)
+            if not estimate:
+                return explain_in(self._core, relation)
+            if isinstance(self._store, Follower):
+                raise ReadOnly(
+                    "a reader has no operators to try a change on",
+                    hint="Ask the writer, or run `penstock explain --storage URL --estimate`.",
+                )
+            return "\n".join(estimate_lines(self._core, relation))
 
     def _explain_query(self, sql: str) -> str:
         """What a view with this query would be: it is made, explained and dropped again."""
         name = "penstock explained query"
         view = self._core.create_materialized(name, sql, None, {})
         try:
-            return self._explain(view).replace(f"materialized view {name}", "query")
+            return explain_in(self._core, view).replace(f"materialized view {name}", "query")
         finally:
             self._core.drop(view, cascade=False)
 

@@ -253,7 +253,7 @@ class Session:
             return pa.table({"explain": [core.reader.explain(s.query.text)]})
         if isinstance(s, st.ExplainIncremental):
             if s.name:
-                text = flow.explain(s.name)
+                text = flow.explain(s.name, estimate=s.estimate)
             else:
                 assert s.query is not None
                 with flow._defining():
