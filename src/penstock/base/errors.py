@@ -308,4 +308,10 @@ class MemoryLimitExceeded(PenstockError):
     sqlstate = "53200"
 
 
+class SparkUnavailable(PenstockError):
+    """Spark cannot run here: Java, PySpark or a Java library of a connector is missing."""
+
+    sqlstate = "0A000"
+
+
 __all__ = [name for name, value in list(globals().items()) if isinstance(value, type)]

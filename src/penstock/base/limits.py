@@ -229,6 +229,26 @@ SCRAM_ITERATIONS = 4_096
 VISIBLE_REST_SHARE_MAX = 0.25
 VISIBLE_GONE_ROWS_MAX = 5_000
 
+# -- epochs in several places: run/, run/spark/ ------------------------------------------------
+
+# A packet's payload: large enough that a shuffle moves columns and not rows, small enough that several
+# of them fit into a task's memory, and into what one row of Spark's may have (2 GB).
+PACKET_BYTES_MAX = 16 * 2**20
+
+# What a task gives is handed to the driver itself up to this size, and is a file beyond it.
+RECEIPT_BYTES_MAX = 32 * 2**10
+
+# State in the driver's memory travels with the program up to this size; more is written to files first.
+SHIPPED_BYTES_MAX = 4 * 2**20
+
+# An epoch is cut into one partition for so many changed rows; below it one task does everything.
+PARTITION_ROWS = 50_000
+
+# A key is hot if a delta of at least so many rows, of which so many are looked at, has it in more than half
+# of a partition's share of them.
+HOT_KEY_ROWS_MIN = 10_000
+HOT_KEY_SAMPLE_ROWS = 2_000
+
 # The audit log: entries, how old they may get (30 days), and the bytes of one entry's detail. It is held in memory
 # and read at every opening, so it is small: 10,000 entries are read in a tenth of a second.
 AUDIT_ENTRIES_MAX = 10_000

@@ -77,6 +77,13 @@ class Table:
         assert self.keyed is not None
         return self.keyed.rows()
 
+    def piece(self) -> tuple[str, Arrangement]:
+        """The name of its piece of state (see `engine.slots`), and the rows arranged."""
+        if self.bag is not None:
+            return f"r{self.id}", self.bag.arranged()
+        assert self.keyed is not None
+        return f"n{self.key_node}.0", self.keyed
+
 
 @dataclass
 class View:
@@ -123,6 +130,10 @@ class MaterializedView:
 
     def row_count(self) -> int:
         return self.contents.row_count()
+
+    def piece(self) -> tuple[str, Arrangement]:
+        """The name of its piece of state (see `engine.slots`), and the rows arranged."""
+        return f"r{self.id}", self.contents.arranged()
 
 
 Relation = Table | View | MaterializedView

@@ -39,12 +39,15 @@ from penstock.engine.system import RELATIONS, SCHEMA
 from penstock.evaluate.compile import compile_expr
 from penstock.evaluate.forms import Eval
 from penstock.plan.nodes import Project
+from penstock.run.compile import Outputs
+from penstock.run.distributed import Executor
 from penstock.run.inline import Epoch, fill, run
 from penstock.sql.bind import Binder, TableDescription
 from penstock.sql.tokens import fold, quote
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch
 from penstock.state.contents import Contents
+from penstock.state.scattered import Rows, Scattered
 from penstock.zset.column import Column, from_pylist
 from penstock.zset.interchange import from_arrow
 from penstock.zset.types import Schema, SqlType
@@ -61,6 +64,7 @@ class Core:
         self.binder = Binder((SCHEMA, {r.name: r.columns for r in RELATIONS}))
         self.reader = Reader(self.catalog, self.binder)
         self.epoch = 0
+        self.executor: Executor | None = None  # where epochs run; None: here
         self.audit = AuditLog(clock_us, lambda: self.epoch)
         self.failure: str | None = None  # why the state is that of no epoch, if it is
         self._share = share_arrangements
@@ -81,9 +85,15 @@ class Core:
             if table.key_node is not None:
                 deltas[table.key_node] = batch
         try:
+            if self.executor is not None:
+                return self.executor.run(self.circuit, deltas, self.outputs())
             return run(self.circuit, deltas)
         except PenstockError as error:
             raise self._located(error, list(changes)) from None
+
+    def outputs(self) -> Outputs:
+        """The nodes that give the rows of materialized views."""
+        return {view.node: view.schema.types for view in self.catalog.materialized()}
 
     def _located(self, error: PenstockError, tables: Sequence[str]) -> PenstockError:
         """The error of an operator, with the tables whose rows it met and the view it worked for."""
@@ -98,7 +108,7 @@ class Core:
     def _needed_by(self, view: MaterializedView) -> set[int]:
         return {n.id for n in self.circuit.below([view.node])}
 
-    def commit(self, changes: Mapping[str, Change], epoch: Epoch) -> dict[str, ZSet]:
+    def commit(self, changes: Mapping[str, Change], epoch: Epoch) -> dict[str, Rows]:
         """Make it so: the changes of the materialized views, by name."""
         with self._undivided():
             self._commit_tables(changes)
@@ -146,14 +156,14 @@ class Core:
                 view.version += 1
             self.epoch += 1
 
-    def _commit_views(self, epoch: Epoch) -> dict[str, ZSet]:
-        changed: dict[str, ZSet] = {}
+    def _commit_views(self, epoch: Epoch) -> dict[str, Rows]:
+        changed: dict[str, Rows] = {}
         deltas = epoch.deltas
         for view in self.catalog.materialized():
             delta = deltas.get(view.node)
             if delta is None:
                 continue
-            rows = as_zset(delta)
+            rows = delta if isinstance(delta, Scattered) else as_zset(delta)
             view.contents.append(rows)
             view.version += 1
             changed[view.name] = rows
@@ -286,13 +296,13 @@ class Core:
         builder = Builder(self.circuit, registry, self.source, self._estimator())
         root = builder.build(plan)
         try:
-            epoch = self._fill(builder, root)
+            epoch = self._fill(builder, root, schema.types)
         except PenstockError as error:
             raise type(error)(f'{error.message}, for view "{name}"', hint=error.hint) from None
         rows = epoch.deltas.get(root)
         contents = Contents(f"view {name}", schema.types)
         if rows is not None:
-            contents.append(as_zset(rows))
+            contents.append(rows if isinstance(rows, Scattered) else as_zset(rows))
         self.binder.add_relation(name, schema)
         self.reader.add_rows_relation(name, schema)
         self._install(builder, epoch)
@@ -323,10 +333,13 @@ class Core:
 
         return Estimator(lambda name: relation(name).row_count(), key, distinct)
 
-    def _fill(self, builder: Builder, root: int) -> Epoch:
+    def _fill(self, builder: Builder, root: int, types: tuple[SqlType, ...]) -> Epoch:
         nodes = {**self.circuit.nodes, **builder.new, **builder.widened}
         fresh = {*builder.new, *builder.widened}
         stored = {r.node: r for r in self.catalog if isinstance(r, (Table, MaterializedView))}
+        if self.executor is not None:
+            pieces = {node: relation.piece() for node, relation in stored.items()}
+            return self.executor.fill(nodes, fresh, root, pieces, lambda id: id not in fresh, {root: types})
 
         def contents(id: int) -> Delta:
             found = stored.get(id)
@@ -369,9 +382,9 @@ class Core:
         self.registry.forget(gone)
 
 
-def as_zset(delta: Delta) -> ZSet:
+def as_zset(delta: Delta | Scattered) -> ZSet:
     assert delta is not None
-    return delta.zset() if isinstance(delta, Batch) else delta
+    return delta if isinstance(delta, ZSet) else delta.zset()
 
 
 def added(rows: ZSet, delta: ZSet | None) -> ZSet:

@@ -45,6 +45,7 @@ from penstock.run.inline import Epoch
 from penstock.state.batch import Batch
 from penstock.state.batch_file import FileRef
 from penstock.state.output import in_memory
+from penstock.state.scattered import Rows, Scattered
 from penstock.zset.zset import ZSet
 
 # Where SlateDB keeps what it has sorted out of its write-ahead log.
@@ -166,14 +167,16 @@ class Durable:
 
     # -- committing ------------------------------------------------------------------------
 
-    def entry(self, changes: Mapping[str, Change], views: Mapping[str, ZSet], note: dict[str, Any]) -> Entry:
+    def entry(self, changes: Mapping[str, Change], views: Mapping[str, Rows], note: dict[str, Any]) -> Entry:
         """The epoch that the core has just made, as the journal takes it."""
         catalog = self.core.catalog
         deltas: list[tuple[int, ZSet | Batch]] = [
             (catalog.get(name).id, delta if batch is None else batch)
             for name, (delta, batch) in changes.items()
         ]
-        deltas += [(catalog.get(name).id, rows) for name, rows in views.items()]
+        for name, rows in views.items():
+            parts = rows.parts if isinstance(rows, Scattered) else (rows,)
+            deltas += [(catalog.get(name).id, part) for part in parts]
         self._time_us = max(self._time_us + 1, self._clock_us())
         puts, deletes = self.once.writes(note, self.core.epoch)
         return Entry(self.core.epoch, self._time_us, deltas, note, puts, deletes)

@@ -71,6 +71,7 @@ from penstock.engine.watch import Change, Watch
 from penstock.sql import statements as st
 from penstock.sql.binding import Parameters
 from penstock.sql.tokens import fold, quote
+from penstock.state.scattered import Rows, rows_of
 from penstock.store.location import Location
 from penstock.zset.interchange import sql_type_of
 from penstock.zset.types import Schema, SqlType
@@ -87,7 +88,7 @@ class TickSummary:
         epoch: int,
         rows_in: int,
         duration_ms: float,
-        changes: dict[str, ZSet],
+        changes: dict[str, Rows],
         types: dict[str, Any],
         repeated: tuple[str, ...] = (),
     ) -> None:
@@ -101,7 +102,7 @@ class TickSummary:
     @cached_property
     def views(self) -> dict[str, int]:
         """The views that changed, each with the number of its rows that came or went."""
-        counts = {n: len(consolidated(rows, self._types[n])) for n, rows in self._changes.items()}
+        counts = {n: len(consolidated(rows_of(rows), self._types[n])) for n, rows in self._changes.items()}
         return {name: count for name, count in counts.items() if count}
 
     @property
@@ -335,7 +336,7 @@ class Flow:
 
     def _commit(
         self, transaction: Transaction, arrived_us: int, note: dict[str, Any] | None = None
-    ) -> dict[str, ZSet]:
+    ) -> dict[str, Rows]:
         changes = {name: change for name, change in transaction.changes.items() if len(change[0])}
         if not changes and not note:
             return {}
@@ -357,12 +358,12 @@ class Flow:
         elif note:
             self._once.writes(note, self._core.epoch)
         if self._watches:
-            tables = {name: delta for name, (delta, _) in changes.items()}
+            tables: dict[str, Rows] = {name: delta for name, (delta, _) in changes.items()}
             self._push(self._core.epoch, {**tables, **changed})
         self._measure(changes, changed, arrived_us)
         return changed
 
-    def _measure(self, changes: dict[str, TableChange], changed: dict[str, ZSet], arrived_us: int) -> None:
+    def _measure(self, changes: dict[str, TableChange], changed: dict[str, Rows], arrived_us: int) -> None:
         held = self._store.held if isinstance(self._store, Durable) else None
         self.meter.epoch(
             self._core.epoch,
@@ -374,7 +375,7 @@ class Flow:
         )
 
     def _record(
-        self, changes: dict[str, TableChange], views: dict[str, ZSet], note: dict[str, Any], cost_s: float
+        self, changes: dict[str, TableChange], views: dict[str, Rows], note: dict[str, Any], cost_s: float
     ) -> None:
         store = self._writer()
         entry = store.entry(changes, views, note)
@@ -383,10 +384,10 @@ class Flow:
         else:
             store.commit(entry, changes, cost_s)
 
-    def _push(self, epoch: int, changes: Mapping[str, ZSet]) -> None:
+    def _push(self, epoch: int, changes: Mapping[str, Rows]) -> None:
         for name, rows in changes.items():
             for watch in self._watches.get(fold(name), ()):
-                watch.push(epoch, rows)
+                watch.push(epoch, rows_of(rows))
 
     def _followed(self, epoch: int, changes: dict[str, ZSet], committed_us: int | None) -> None:
         """A reader has taken in an epoch that the writer committed at a time, or has read everything anew (no

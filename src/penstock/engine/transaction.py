@@ -20,6 +20,7 @@ from penstock.engine.catalog import MaterializedView, Table
 from penstock.engine.consolidate import consolidated
 from penstock.engine.core import Change, Core, added, as_zset
 from penstock.run.inline import Epoch
+from penstock.state.scattered import Rows
 from penstock.zset.zset import ZSet, union
 
 
@@ -93,7 +94,7 @@ class Transaction:
             self._epoch = self.core.propose(changes)
         return self._epoch
 
-    def commit(self) -> dict[str, ZSet]:
+    def commit(self) -> dict[str, Rows]:
         """Commit as one epoch: the changes of the views."""
         epoch = self.epoch()
         changes = {n: c for n, c in self.changes.items() if len(c[0])}
