@@ -7,6 +7,7 @@ from penstock.engine.flow import Flow, StateEntry, TickSummary
 from penstock.engine.session import Session
 from penstock.engine.verify import Check
 from penstock.engine.watch import Change, Watch
+from penstock.run.spark.session import Spark
 
 __version__ = VERSION
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Check",
     "Flow",
     "Session",
+    "Spark",
     "StateEntry",
     "TickSummary",
     "Watch",

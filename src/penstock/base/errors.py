@@ -308,6 +308,20 @@ class MemoryLimitExceeded(PenstockError):
     sqlstate = "53200"
 
 
+class SinkFailed(PenstockError):
+    """An epoch is committed, and the function that was to take it has failed."""
+
+    sqlstate = "58000"
+    retry = True
+
+
+class SparkFailed(PenstockError):
+    """A job on Spark failed for a reason that lies in the cluster."""
+
+    sqlstate = "58000"
+    retry = True
+
+
 class SparkUnavailable(PenstockError):
     """Spark cannot run here: Java, PySpark or a Java library of a connector is missing."""
 

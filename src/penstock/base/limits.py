@@ -241,6 +241,15 @@ RECEIPT_BYTES_MAX = 32 * 2**10
 # State in the driver's memory travels with the program up to this size; more is written to files first.
 SHIPPED_BYTES_MAX = 4 * 2**20
 
+# Packets that the driver sends travel with the job up to this size, and as a DataFrame beyond it.
+SENT_BYTES_MAX = 2**20
+
+# Files that a task's process keeps mapped for the tasks after it.
+TASK_BATCHES_OPEN_MAX = 1_000
+
+# Where there is a Spark engine, runs of more rows than this are put together by it, and not by the driver.
+MERGE_HERE_ROWS_MAX = 2_000_000
+
 # An epoch is cut into one partition for so many changed rows; below it one task does everything.
 PARTITION_ROWS = 50_000
 
@@ -280,3 +289,15 @@ HTTP_SECONDS_MAX = 10
 # Rows of each table that EXPLAIN INCREMENTAL (ESTIMATE) tries: enough to meet keys with many matches, few enough that
 # the flow is held up for some hundredths of a second.
 ESTIMATE_ROWS = 50
+
+# Epochs of fewer rows than this run inline without a thought: no job on a cluster is as quick.
+AUTO_ROWS_MIN = 10_000
+
+# Rows of a DataFrame that a task turns into packets at a time.
+FRAME_ROWS_AT_ONCE = 500_000
+
+# Rows that a task hands to Spark at a time, when a DataFrame is read from a flow.
+READ_ROWS_AT_ONCE = 100_000
+
+# Rows of a snapshot for one partition of a DataFrame.
+SNAPSHOT_PARTITION_ROWS = 1_000_000

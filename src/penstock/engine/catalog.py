@@ -11,7 +11,7 @@ import numpy as np
 from penstock.base.errors import DuplicateObject, UndefinedTable
 from penstock.base.limits import SAMPLE_ROWS_MAX
 from penstock.engine.ingest import Matching
-from penstock.evaluate.forms import Eval
+from penstock.engine.row_check import RowCheck
 from penstock.plan.nodes import Node
 from penstock.sql.tokens import fold
 from penstock.state.arrangement import Arrangement
@@ -41,7 +41,7 @@ class Table:
     defaults: tuple[Any, ...] = ()  # in the form of Const.value, None is NULL; or a VolatileDefault
     default_texts: tuple[str | None, ...] = ()
     key: tuple[int, ...] = ()
-    checks: tuple[tuple[str, Eval], ...] = ()
+    checks: tuple[tuple[str, RowCheck], ...] = ()
     key_node: int | None = None  # the node that arranges the rows by key
     keyed: Arrangement | None = None
     bag: Contents | None = None

@@ -34,26 +34,26 @@ from penstock.engine.catalog import (
     VolatileDefault,
     estimated_distinct,
 )
+from penstock.engine.frames import Frame
 from penstock.engine.read import Reader
+from penstock.engine.row_check import RowCheck
 from penstock.engine.system import RELATIONS, SCHEMA
-from penstock.evaluate.compile import compile_expr
-from penstock.evaluate.forms import Eval
 from penstock.plan.nodes import Project
 from penstock.run.compile import Outputs
-from penstock.run.distributed import Executor
+from penstock.run.distributed import Executor, FrameExecutor
 from penstock.run.inline import Epoch, fill, run
 from penstock.sql.bind import Binder, TableDescription
 from penstock.sql.tokens import fold, quote
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch
 from penstock.state.contents import Contents
-from penstock.state.scattered import Rows, Scattered
+from penstock.state.scattered import Rows, Scattered, rows_of
 from penstock.zset.column import Column, from_pylist
 from penstock.zset.interchange import from_arrow
 from penstock.zset.types import Schema, SqlType
 from penstock.zset.zset import ZSet, union
 
-Change = tuple[ZSet, Batch | None]  # a table's delta, and the same arranged by its key
+Change = tuple[Rows, Batch | None]  # a table's delta, and (unless tasks have arranged it) the same by its key
 
 
 class Core:
@@ -78,18 +78,31 @@ class Core:
 
     def propose(self, changes: Mapping[str, Change]) -> Epoch:
         """What an epoch with these (accepted) changes of tables would do."""
-        deltas: dict[int, Delta] = {}
-        for name, (delta, batch) in changes.items():
-            table = self.table(name)
-            deltas[table.node] = delta
-            if table.key_node is not None:
-                deltas[table.key_node] = batch
+        deltas = self._deltas(changes)
         try:
             if self.executor is not None:
                 return self.executor.run(self.circuit, deltas, self.outputs())
             return run(self.circuit, deltas)
         except PenstockError as error:
             raise self._located(error, list(changes)) from None
+
+    def _deltas(self, changes: Mapping[str, Change]) -> dict[int, Delta]:
+        deltas: dict[int, Delta] = {}
+        for name, (delta, batch) in changes.items():
+            table = self.table(name)
+            deltas[table.node] = rows_of(delta)
+            if table.key_node is not None:
+                deltas[table.key_node] = batch
+        return deltas
+
+    def propose_frames(self, changes: Mapping[str, Change], frames: Sequence[Frame]) -> Epoch:
+        """The same with DataFrames among the changes, which tasks check first."""
+        deltas = self._deltas(changes)
+        assert isinstance(self.executor, FrameExecutor)
+        try:
+            return self.executor.run_frames(self.circuit, deltas, self.outputs(), frames)
+        except PenstockError as error:
+            raise self._located(error, [*changes, *(f.source.name for f in frames)]) from None
 
     def outputs(self) -> Outputs:
         """The nodes that give the rows of materialized views."""
@@ -140,6 +153,10 @@ class Core:
             if batch is not None:
                 assert table.keyed is not None
                 table.keyed.append(batch)
+            elif table.keyed is not None:
+                assert isinstance(delta, Scattered)
+                for part in delta.parts:
+                    table.keyed.append(part)
             else:
                 assert table.bag is not None
                 table.bag.append(delta)
@@ -240,7 +257,7 @@ class Core:
         answer = self.reader.query(f"SELECT CAST(({text}) AS {type.duck})")
         return _constant_value(from_arrow(answer.column(0), type))
 
-    def compile_check(self, table: str, text: str) -> Eval:
+    def compile_check(self, table: str, text: str) -> RowCheck:
         """A CHECK constraint of a table that the binder knows."""
         plan = self.binder.plan(f"SELECT ({text}) AS ok FROM {quote(table)}")
         if not isinstance(plan, Project):
@@ -250,8 +267,9 @@ class Core:
         columns = getattr(scan, "columns", None)
         if columns is None:
             raise BindError(f"CHECK ({text}) must only use the columns of its row")
-        compute = compile_expr(plan.exprs[0], names=[names[c] for c in columns])
-        return lambda rows, count: compute([rows[c] for c in columns], count)
+        check = RowCheck(plan.exprs[0], tuple(columns), tuple(names[c] for c in columns))
+        check.compile()  # what cannot be evaluated is refused now
+        return check
 
     # -- views -----------------------------------------------------------------------------
 

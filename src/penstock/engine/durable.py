@@ -43,7 +43,7 @@ from penstock.engine.meter import Meter
 from penstock.engine.opening import Settings
 from penstock.run.inline import Epoch
 from penstock.state.batch import Batch
-from penstock.state.batch_file import FileRef
+from penstock.state.batch_file import FileRef, StoredBatch
 from penstock.state.output import in_memory
 from penstock.state.scattered import Rows, Scattered
 from penstock.zset.zset import ZSet
@@ -170,11 +170,9 @@ class Durable:
     def entry(self, changes: Mapping[str, Change], views: Mapping[str, Rows], note: dict[str, Any]) -> Entry:
         """The epoch that the core has just made, as the journal takes it."""
         catalog = self.core.catalog
-        deltas: list[tuple[int, ZSet | Batch]] = [
-            (catalog.get(name).id, delta if batch is None else batch)
-            for name, (delta, batch) in changes.items()
-        ]
-        for name, rows in views.items():
+        deltas: list[tuple[int, ZSet | Batch]] = []
+        given = {name: delta if batch is None else batch for name, (delta, batch) in changes.items()}
+        for name, rows in [*given.items(), *views.items()]:
             parts = rows.parts if isinstance(rows, Scattered) else (rows,)
             deltas += [(catalog.get(name).id, part) for part in parts]
         self._time_us = max(self._time_us + 1, self._clock_us())
@@ -206,13 +204,33 @@ class Durable:
         else:
             self.journal.submit(entry)
 
+    def commit_placed(self, entry: Entry) -> None:
+        """Make an epoch durable whose state tasks have written already: its record and the manifest that names
+        their files are one write, so that no restart runs it again."""
+        try:
+            self._join_background()
+            self.journal.wait(self.core.epoch - 1)
+            records = [self.journal.record(entry)]
+            self.collector.keep(records)
+            puts = {**log_writes(records), **entry.puts}
+            self._merged = self.flusher.flush(
+                self._capture(), puts, entry.deletes, step="define", merges=False
+            )
+            self.journal.advance(self.core.epoch)
+        except BaseException as error:  # memory is ahead of storage: it must not go on
+            self.journal.fail(error)
+            raise
+        self._go_on()
+        self._flush_in_background()  # runs that should be put together are, beside the next epochs
+
     def check_fits(self, changes: Mapping[str, Change], epoch: Epoch) -> None:
         """Refuse an epoch that does not fit into the memory limit; nothing has been changed yet."""
         limit = self.settings.memory_limit
         if limit is None:
             return
-        needed = sum(delta.nbytes() for delta, _ in changes.values())
-        needed += sum(batch.nbytes() for _, batch in epoch.appends)
+        # What tasks have written to files takes no memory here.
+        needed = sum(delta.nbytes() for delta, _ in changes.values() if isinstance(delta, ZSet))
+        needed += sum(batch.nbytes() for _, batch in epoch.appends if not isinstance(batch, StoredBatch))
         if needed > limit:
             raise MemoryLimitExceeded(
                 f"the tick needs {needed:,} bytes and the flow may use {limit:,}",

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
+from urllib.parse import quote_plus
 
 import pyarrow as pa
 
@@ -52,9 +53,12 @@ from penstock.engine.consolidate import consolidated
 from penstock.engine.core import Change as TableChange
 from penstock.engine.core import Core
 from penstock.engine.durable import Durable
+from penstock.engine.engines import Engines
 from penstock.engine.estimate import estimate_lines
 from penstock.engine.explain import explain_in
 from penstock.engine.follow import Follower
+from penstock.engine.frames import Frame, FrameSource
+from penstock.engine.frames_out import FramesOut
 from penstock.engine.freshness import Freshness, freshness
 from penstock.engine.ingest import to_zset
 from penstock.engine.meter import Meter
@@ -64,14 +68,20 @@ from penstock.engine.progress import Counter
 from penstock.engine.session import Session
 from penstock.engine.session_reader import SessionReader
 from penstock.engine.showing import arrow_table
+from penstock.engine.sinks import Sink, Writer
 from penstock.engine.system import SystemRelation
 from penstock.engine.transaction import Transaction
 from penstock.engine.verify import Check, Verifier, gather
-from penstock.engine.watch import Change, Watch
+from penstock.engine.watch import Watch
+from penstock.run.inline import Epoch
+from penstock.run.receipt import Worked
+from penstock.run.spark.engine import JobFigures
+from penstock.run.spark.session import Spark, is_data_frame
+from penstock.run.spark.streams import Streams, Trigger, trigger_options
 from penstock.sql import statements as st
 from penstock.sql.binding import Parameters
 from penstock.sql.tokens import fold, quote
-from penstock.state.scattered import Rows, rows_of
+from penstock.state.scattered import Rows, Scattered, rows_of
 from penstock.store.location import Location
 from penstock.zset.interchange import sql_type_of
 from penstock.zset.types import Schema, SqlType
@@ -81,7 +91,10 @@ from penstock.zset.zset import ZSet
 class TickSummary:
     """What one epoch did."""
 
-    __slots__ = ("__dict__", "_changes", "_types", "duration_ms", "epoch", "repeated", "rows_in")
+    __slots__ = (
+        "__dict__", "_changes", "_types", "duration_ms", "epoch", "repeated", "rows_in",
+        "spark_jobs", "spark_stages", "spark_tasks",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -98,6 +111,12 @@ class TickSummary:
         self.duration_ms = duration_ms
         self._changes = changes
         self._types = types
+        self.spark_jobs = 0  # what it took where the epoch ran on Spark
+        self.spark_stages = 0
+        self.spark_tasks: tuple[Worked, ...] = ()
+
+    def took(self, figures: JobFigures) -> None:
+        self.spark_jobs, self.spark_stages, self.spark_tasks = figures.jobs, figures.stages, figures.tasks
 
     @cached_property
     def views(self) -> dict[str, int]:
@@ -165,6 +184,7 @@ class Flow:
         cache_dir: str | os.PathLike[str] | None = None,
         cache_limit: int | str | None = None,
         storage_options: Mapping[str, object] | None = None,
+        engine: str | Spark | None = None,
         share_arrangements: bool = True,
         clock_us: Callable[[], int] = now_us,
     ) -> None:
@@ -176,6 +196,7 @@ class Flow:
         self._session = Session(self)
         self._database: DuckConnection | None = None  # in which sessions read; made with the first of them
         self._watches: dict[str, list[Watch]] = {}
+        self._sinks: list[Sink] = []
         self._closed = False
         self._once = Once()  # replaced by what storage knows
         self._pending: list[Entry] | None = None  # epochs of a statement that changes the catalog too
@@ -192,6 +213,7 @@ class Flow:
             self._core = Core(share_arrangements, clock_us)
             self._core.audit.record("opened")
             self._core.reader.system_rows = self._system_rows
+            self._engines = Engines(self._core, None, engine)
             return
         settings = Settings(
             Location.parse(url, storage_options),
@@ -204,6 +226,8 @@ class Flow:
             CACHE_BYTES_MAX if cache_limit is None else size_bytes(cache_limit, "cache_limit"),
         )
         if read_only:
+            if engine not in (None, "inline"):
+                raise InvalidOption("a flow that is read only runs no epochs", hint="Leave engine= out.")
             self._store = Follower(settings, self._lock, self._followed, self.meter)
             self._core = self._store.core
         else:
@@ -215,6 +239,12 @@ class Flow:
                 raise
             self._once = self._store.once
         self._core.reader.system_rows = self._system_rows
+        try:
+            self._engines = Engines(self._core, self._store if not read_only else None, engine)  # type: ignore[arg-type]
+        except BaseException:
+            self._store.close()
+            self._core.close()
+            raise
         # A program that ends without close() keeps what it committed, as far as it can.
         atexit.register(_close_at_exit, weakref.ref(self))
 
@@ -340,21 +370,33 @@ class Flow:
         changes = {name: change for name, change in transaction.changes.items() if len(change[0])}
         if not changes and not note:
             return {}
+        return self._commit_epoch(changes, transaction.epoch, arrived_us, note)
+
+    def _commit_epoch(
+        self,
+        changes: Mapping[str, TableChange],
+        work_out: Callable[[], Epoch],
+        arrived_us: int,
+        note: dict[str, Any] | None,
+    ) -> dict[str, Rows]:
         if self._paused_us is not None:
             raise FlowPaused("the flow is paused: it takes no changes", hint="ALTER SYSTEM RESUME.")
         if self._store is not None:
             store = self._writer()
             store.check()
             if changes:
-                store.check_fits(changes, transaction.epoch())
+                store.check_fits(changes, work_out())
         began = time.perf_counter()
+        placed = False
         if changes:
-            changed = transaction.commit()
+            epoch = work_out()
+            changed = self._core.commit(changes, epoch)
+            placed = epoch.placed
         else:  # an offset without rows is an epoch too
             self._core.epoch += 1
             changed = {}
         if self._store is not None:
-            self._record(changes, changed, note or {}, time.perf_counter() - began)
+            self._record(changes, changed, note or {}, time.perf_counter() - began, placed)
         elif note:
             self._once.writes(note, self._core.epoch)
         if self._watches:
@@ -363,7 +405,7 @@ class Flow:
         self._measure(changes, changed, arrived_us)
         return changed
 
-    def _measure(self, changes: dict[str, TableChange], changed: dict[str, Rows], arrived_us: int) -> None:
+    def _measure(self, changes: Mapping[str, TableChange], changed: dict[str, Rows], arrived_us: int) -> None:
         held = self._store.held if isinstance(self._store, Durable) else None
         self.meter.epoch(
             self._core.epoch,
@@ -375,12 +417,19 @@ class Flow:
         )
 
     def _record(
-        self, changes: dict[str, TableChange], views: dict[str, Rows], note: dict[str, Any], cost_s: float
+        self,
+        changes: Mapping[str, TableChange],
+        views: dict[str, Rows],
+        note: dict[str, Any],
+        cost_s: float,
+        placed: bool,
     ) -> None:
         store = self._writer()
         entry = store.entry(changes, views, note)
         if self._pending is not None:
             self._pending.append(entry)
+        elif placed:
+            store.commit_placed(entry)
         else:
             store.commit(entry, changes, cost_s)
 
@@ -412,6 +461,23 @@ class Flow:
         """Wait until an epoch is on storage, where that was asked for. Without the lock: others go on."""
         if epoch and isinstance(self._store, Durable) and (mode or self._store.settings.commit) == "durable":
             self._store.wait(epoch)
+        for sink in list(self._sinks):
+            sink.deliver()
+
+    # -- engines ---------------------------------------------------------------------------
+
+    @property
+    def engine(self) -> str:
+        """Where epochs run: "inline", "spark" or "auto"."""
+        return self._engines.name
+
+    def use_engine(self, engine: str | Spark) -> None:
+        """Run epochs elsewhere from the next one on. Nothing is converted: both engines use the same state."""
+        with self._lock:
+            self._check_open()
+            if isinstance(self._store, Follower):
+                raise read_only_error()
+            self._engines.use(engine)
 
     # -- ticks -----------------------------------------------------------------------------
 
@@ -473,11 +539,15 @@ class Flow:
         note: dict[str, Any] = {}
         repeated: list[str] = []
         dropped: list[Table] = []
+        frames: dict[str, Frame] = {}
         rows_in = 0
         for name, data in deltas.items():
             table = core.table(name)
             if applied is not None and applied.has(table):
                 repeated.append(table.name)
+                continue
+            if is_data_frame(data) and self._engines.takes_frames:
+                frames[table.name] = self._frame(table, data, mode)
                 continue
             rows = to_zset(data, table.matching, self._defaults(table))
             if not len(rows):
@@ -492,11 +562,43 @@ class Flow:
             transaction.apply(table, rows)
         if applied is not None:
             applied.note(note)
-        changed = self._commit(transaction, arrived_us, note) if transaction.changes or note else {}
+        if frames:
+            changed, read = self._commit_frames(transaction, list(frames.values()), arrived_us, note)
+            rows_in += read
+        else:
+            changed = self._commit(transaction, arrived_us, note) if transaction.changes or note else {}
         for table in dropped:
             self._once.count(table.id)
         types = {n: core.catalog.get(n).schema.types for n in changed}  # type: ignore[union-attr]
-        return TickSummary(core.epoch, rows_in, _ms_since(began), changed, types, tuple(repeated))
+        summary = TickSummary(core.epoch, rows_in, _ms_since(began), changed, types, tuple(repeated))
+        summary.took(self._engines.take_figures())
+        return summary
+
+    def _frame(self, table: Table, data: Any, mode: str | None) -> Frame:
+        if table.dedup:
+            raise InvalidDelta(
+                f'table "{table.name}" compares each delta with the one before, and a DataFrame is never whole '
+                "in one place",
+                hint="Give offset= or idempotency_key= instead, or collect it: tick(table, df.toArrow()).",
+            )
+        source = FrameSource.of(table, self._defaults(table), mode == "upsert")
+        return Frame(source, data, table.piece()[1])
+
+    def _commit_frames(
+        self, transaction: Transaction, frames: Sequence[Frame], arrived_us: int, note: dict[str, Any]
+    ) -> tuple[dict[str, Rows], int]:
+        """Commit with DataFrames among the changes: those of the views, and the rows that were read."""
+        given = {name: change for name, change in transaction.changes.items() if len(change[0])}
+        epoch = self._core.propose_frames(given, frames)
+        changes: dict[str, TableChange] = dict(given)
+        for frame in frames:
+            found = epoch.deltas.get(frame.source.node)
+            if isinstance(found, Scattered):
+                changes[frame.source.name] = (found, None)
+        if not changes and not note:
+            return {}, 0
+        read = sum(len(changes[f.source.name][0]) for f in frames if f.source.name in changes)
+        return self._commit_epoch(changes, lambda: epoch, arrived_us, note), read
 
     def _given(self, table: Table, data: Any, rows: ZSet) -> ZSet:
         """A delta to be compared with the one before: without defaults such as now(), which always differ."""
@@ -588,11 +690,21 @@ class Flow:
             store.wait(epoch)
         return epoch
 
-    def snapshot(self, name: str, as_of: int | datetime | str | None = None) -> pa.Table:
-        """The rows of a table or view, one row for each multiplicity: now, or as of an epoch or a time."""
+    def snapshot(self, name: str, as_of: int | datetime | str | None = None, *, as_: str = "arrow") -> Any:
+        """The rows of a table or view, one row for each multiplicity: now, or as of an epoch or a time.
+
+        A pyarrow.Table, or with as_="spark" a DataFrame that tasks read from the flow's files; hold on to that
+        DataFrame while you use what you made of it, for its files stay as long as it does."""
+        in_spark = _in_spark(as_)
         with self._lock:
             self._check_open()
             relation = self._core.catalog.get(name)
+            if in_spark and as_of is None and not isinstance(relation, View):
+                return self._frames_out().snapshot(relation)
+        if in_spark:
+            return self._engines.session().createDataFrame(self.snapshot(name, as_of))
+        with self._lock:
+            self._check_open()
             if as_of is not None:
                 past = self._past()
                 epoch = past.epoch(as_of)
@@ -603,8 +715,10 @@ class Flow:
                 return self._session.view().query(f"SELECT * FROM {quote(relation.name)}")
             return arrow_table(self._session.view().rows(relation), relation.schema)
 
-    def changes(self, name: str, from_epoch: int, to_epoch: int | None = None) -> Iterator[Change]:
-        """What changed in a table or view after `from_epoch` up to and including `to_epoch` (or now)."""
+    def changes(self, name: str, from_epoch: int, to_epoch: int | None = None, *, as_: str = "arrow") -> Any:
+        """What changed in a table or view after `from_epoch` up to and including `to_epoch` (or now): an iterator
+        over `Change`s, or with as_="spark" a DataFrame with the columns `_epoch` and `_weight`."""
+        in_spark = _in_spark(as_)
         with self._lock:
             self._check_open()
             relation = self._core.catalog.get(name)
@@ -615,7 +729,85 @@ class Flow:
             past = self._past()
             last = self._core.epoch if to_epoch is None else to_epoch
             past.check_range(relation, from_epoch, last)
+            if in_spark:
+                return self._frames_out().changes(relation, past.records(relation, from_epoch, last))
         return past.changes(relation, from_epoch, last)
+
+    def _frames_out(self) -> FramesOut:
+        return FramesOut(self._writer() if self._store is not None else no_storage(), self._engines)
+
+    def sink(self, view: str, writer: Writer, *, from_epoch: int | None = None) -> Sink:
+        """Hand each epoch's delta of a view (or table) to `writer(data_frame, epoch)`, in order, once it is
+        committed: from now on, or from after an epoch that history still has. See `Sink`."""
+        with self._lock:
+            self._check_open()
+            relation = self._core.catalog.get(view)
+            if isinstance(relation, View):
+                raise WrongObjectType(f'"{relation.name}" is a plain view and has no changes')
+            self._writer() if self._store is not None else no_storage()
+            start = self._core.epoch if from_epoch is None else from_epoch
+            self._past().check_range(relation, start, self._core.epoch)
+        name = relation.name
+
+        def deltas(first: int, last: int) -> list[tuple[int, Any]]:
+            with self._lock:
+                self._check_open()
+                found = self._core.catalog.get(name)
+                assert not isinstance(found, View)
+                records = self._past().records(found, first, last)
+                out = self._frames_out()
+                return [(r.epoch, out.changes(found, [r])) for r in records if r.parts_of(found.id)]
+
+        sink = Sink(name, writer, start, deltas, lambda: self._core.epoch, self._sinks.remove)
+        self._sinks.append(sink)
+        sink.deliver()
+        return sink
+
+    def stream(
+        self,
+        sources: Mapping[str, Any],
+        *,
+        trigger: Trigger = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        mode: str | None = None,
+        commit: str | None = None,
+    ) -> Streams:
+        """Feed tables from streaming DataFrames: each micro-batch is an epoch, and a repeated one commits once.
+
+        `trigger` is as of Spark's, such as "5 seconds" or "available now". `checkpoint` is the folder in which Spark
+        keeps how far it has read; with a flow in a folder it is there if none is given. Started again with the same
+        one, the streams go on where they were."""
+        options = trigger_options(trigger)
+        if not sources:
+            raise InvalidDelta("stream() has no sources", hint="Give {table: streaming DataFrame}.")
+        with self._lock:
+            self._check_open()
+            names = {name: self._core.table(name).name for name in sources}
+            place = self._stream_place(checkpoint)
+
+        def on_batch(table: str, rows: Any, batch: str) -> None:
+            self.tick({table: rows}, mode=mode, commit=commit, offset={table: batch})
+
+        streams = Streams()
+        try:
+            for name, frame in sources.items():
+                folder = f"{place}/{quote_plus(names[name])}"
+                streams.add(names[name], frame, folder, options, on_batch)
+        except BaseException:
+            streams.stop()
+            raise
+        return streams
+
+    def _stream_place(self, checkpoint: str | os.PathLike[str] | None) -> str:
+        if checkpoint is not None:
+            return os.fspath(checkpoint).rstrip("/")
+        store = self._store
+        if not isinstance(store, Durable) or store.settings.location.scheme != "file":
+            raise InvalidOption(
+                "a stream needs a folder for Spark's checkpoints, and this flow is not in a folder",
+                hint="Give checkpoint=: a folder or URL that Spark can write to.",
+            )
+        return str(store.settings.location.path / "streams")
 
     def _past(self) -> Past:
         if self._store is None:
@@ -882,6 +1074,7 @@ class Flow:
                 with self._lock:
                     store.close()
         finally:
+            self._engines.close()
             self._core.close()
             if self._database is not None:
                 self._database.close()
@@ -910,6 +1103,18 @@ def _close_at_exit(flow: weakref.ref[Flow]) -> None:
     found = flow()
     if found is not None:
         found.close()
+
+
+def _in_spark(as_: str) -> bool:
+    if as_ not in ("arrow", "spark"):
+        raise InvalidOption(f"unknown form {as_!r}", hint='Use as_="arrow" or as_="spark".')
+    return as_ == "spark"
+
+
+def no_storage() -> Durable:
+    raise InvalidOption(
+        "a flow in memory has no files that Spark could read", hint="Give the flow a URL to be kept at."
+    )
 
 
 def commit_mode(mode: str) -> str:

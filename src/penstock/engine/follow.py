@@ -23,6 +23,7 @@ from penstock.engine.audit import AuditLog, read_audit
 from penstock.engine.core import Core
 from penstock.engine.meter import Meter
 from penstock.engine.opening import Settings
+from penstock.state.scattered import rows_of
 from penstock.zset.zset import ZSet
 
 OnEpoch = Callable[[int, dict[str, ZSet], int | None], None]  # number, changes, when it was committed
@@ -104,7 +105,7 @@ class Follower:
         changes = opening.changes_of(self.core, record, self.files)
         views = opening.views_of(self.core, record, self.files)
         self.core.follow(changes, views)
-        return {**{name: delta for name, (delta, _) in changes.items()}, **views}
+        return {**{name: rows_of(delta) for name, (delta, _) in changes.items()}, **views}
 
     # -- the thread ------------------------------------------------------------------------
 

@@ -22,7 +22,6 @@ class Outcome:
     """What the tasks of an epoch did together."""
 
     appended: dict[str, list[Batch]] = field(default_factory=dict)  # by piece of state, in order of hash
-    replaced: dict[str, list[Batch]] = field(default_factory=dict)  # pieces that were put together
     relations: dict[str, Rows] = field(default_factory=dict)
     worked: list[Worked] = field(default_factory=list)
 
@@ -34,25 +33,24 @@ def assemble(
     open: OpenFile,
 ) -> Outcome:
     """Put receipts together, or raise what made a task fail."""
-    parts: dict[tuple[str, bool], list[Appended]] = {}
+    parts: dict[str, list[Appended]] = {}
     outcome = Outcome()
     failed: list[Failed] = []
     for found in receipts:
         if isinstance(found, Appended):
-            parts.setdefault((found.of, found.replaces), []).append(found)
+            parts.setdefault(found.of, []).append(found)
         elif isinstance(found, Failed):
             failed.append(found)
         else:
             outcome.worked.append(found)
     if failed:
         raise _error(failed)
-    for (name, replaces), appended in parts.items():
+    for name, appended in parts.items():
         appended.sort(key=lambda a: a.partition)
         if name in types:
             outcome.relations[name] = _rows(appended, types[name], open)
         else:
-            batches = _batches(appended, layouts[name], open)
-            (outcome.replaced if replaces else outcome.appended)[name] = batches
+            outcome.appended[name] = _batches(appended, layouts[name], open)
     return outcome
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from penstock.circuit.circuit import Circuit, CircuitNode
 from penstock.circuit.fragment import route
@@ -67,17 +68,17 @@ class Compiler:
         self._stored.append(Stored(node, slot, arranged))
         self._waves[node] = 0
 
-    def read(self, source: Source, arrangement: Arrangement) -> None:
-        """A table whose rows tasks have to check first."""
+    def read(self, unplaced: Any, arrangement: Arrangement) -> Source:
+        """A table whose rows tasks read, and check first; `arrangement` is its state."""
+        # The edge by which rows come to the partitions that check them.
+        edge = Edge(-unplaced.node, 0, unplaced.columns, self._nodes[unplaced.node].types)
+        source: Source = unplaced.placed(self._edge(edge))
         self._use(source.slot, arrangement, empty=False)
         self._sources.append(source)
         self._waves[source.node] = 0
         if source.key_node is not None:
             self._waves[source.key_node] = 0
-
-    def source_edge(self, node: int, columns: tuple[int, ...]) -> int:
-        """The edge by which the rows of a table come to the partitions that check them."""
-        return self._edge(Edge(-node, 0, columns, self._nodes[node].types))
+        return source
 
     # -- steps -----------------------------------------------------------------------------
 
@@ -158,9 +159,7 @@ class Compiler:
         """The pieces of state that the program names."""
         return self._arrangements
 
-    def program(
-        self, outputs: Outputs, first_wave: int = 0, merges: Sequence[tuple[str, int]] = ()
-    ) -> Program:
+    def program(self, outputs: Outputs) -> Program:
         return Program(
             self._ranges,
             tuple(self._steps),
@@ -171,8 +170,6 @@ class Compiler:
             tuple(self._stored),
             tuple(self._sources),
             given=tuple(self._given),
-            first_wave=first_wave,
-            merges=tuple(merges),
             types={output_of(node): types for node, types in outputs.items()},
         )
 

@@ -7,7 +7,7 @@ Where the tasks run is left to those who build on this: in this process (`run/pa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from penstock.circuit.circuit import Circuit, CircuitNode
 from penstock.circuit.operator import Delta
@@ -23,9 +23,11 @@ from penstock.run.receipt import Receipt, decode
 from penstock.run.route import routed
 from penstock.run.wave import TaskFiles, run_wave
 from penstock.state.arrangement import Arrangement
-from penstock.state.batch import Batch
-from penstock.state.batch_file import FileRef
-from penstock.state.scattered import Rows
+from penstock.state.batch import Batch, Layout
+from penstock.state.batch_file import FileRef, StoredBatch
+from penstock.state.scattered import Rows, Scattered
+
+_MERGED = "merged"
 
 Relations = Mapping[int, tuple[str, Arrangement]]  # by node: a relation's piece of state
 
@@ -46,22 +48,70 @@ class Executor(Protocol):
     ) -> Epoch: ...
 
 
+class SourceFrame(Protocol):
+    """Rows for a table that tasks read and check."""
+
+    @property
+    def source(self) -> Any:
+        """A `program.Source` that does not know its edge yet."""
+        ...
+
+    @property
+    def data(self) -> Any: ...
+
+    @property
+    def state(self) -> Arrangement:
+        """The table's rows as they are."""
+        ...
+
+
+@runtime_checkable
+class FrameExecutor(Protocol):
+    """An executor whose tasks can read rows by themselves."""
+
+    def run_frames(
+        self,
+        circuit: Circuit,
+        changes: Mapping[int, Delta],
+        outputs: Outputs,
+        frames: Sequence[SourceFrame],
+    ) -> Epoch: ...
+
+
 class Distributed:
     """What all ways of running a program have in common."""
 
     def run(self, circuit: Circuit, changes: Mapping[int, Delta], outputs: Outputs) -> Epoch:
         """`inline.run`, in partitions."""
+        return self.run_frames(circuit, changes, outputs, ())
+
+    def run_frames(
+        self,
+        circuit: Circuit,
+        changes: Mapping[int, Delta],
+        outputs: Outputs,
+        frames: Sequence[SourceFrame],
+    ) -> Epoch:
+        """The same with rows that tasks read. What a table was found to change is among the epoch's deltas."""
         present = {node: d for node, d in changes.items() if d is not None and len(d)}
         self.prepare()
-        compiler = Compiler(circuit.nodes, self.ranges(sum(len(d) for d in present.values())), self.ship)
-        packets: list[Packet] = []
+        rows = None if frames else sum(len(d) for d in present.values())
+        compiler = Compiler(circuit.nodes, self.ranges(rows), self.ship)
         edges = [(compiler.give(node, delta), delta) for node, delta in present.items()]
-        add_reached(compiler, circuit, present)
-        program = compiler.program(outputs, merges=self.merges(compiler))
+        sources = [compiler.read(frame.source, frame.state) for frame in frames]
+        changed = {*present, *(n for s in sources for n in (s.node, s.key_node) if n is not None)}
+        add_reached(compiler, circuit, changed)
+        program = compiler.program(outputs)
+        packets: list[Packet] = []
         for number, delta in edges:
             for code, target, part in routed(program.edges[number], number, delta, program.ranges, None):
                 packets += [Packet(target, 0, code, pack_delta(piece)) for piece in pieces(part)]
-        return self._epoch(compiler, outputs, self._outcome(program, packets))
+        outcome = self._outcome(program, packets, [frame.data for frame in frames])
+        tables = {s.node: outcome.appended.pop(s.slot, []) for s in sources}
+        epoch = self._epoch(compiler, outputs, outcome)
+        found = {node: Scattered(batches) for node, batches in tables.items() if batches}
+        placed = epoch.placed or any(isinstance(b, StoredBatch) for t in tables.values() for b in t)
+        return Epoch({**epoch.deltas, **found}, epoch.appends, placed)
 
     def fill(
         self,
@@ -85,8 +135,15 @@ class Distributed:
         program = compiler.program(outputs)
         return self._epoch(compiler, outputs, self._outcome(program, []))
 
-    def _outcome(self, program: Program, packets: Sequence[Packet]) -> Outcome:
-        receipts = self.execute(program, packets)
+    def merge(self, layout: Layout, batches: Sequence[Batch]) -> Sequence[Batch]:
+        """Batches as one, by the law: a part of it for each partition."""
+        state = tuple([self.shipped(batch) for batch in batches])
+        ranges = self.ranges(sum(len(batch) for batch in batches))
+        program = Program(ranges, (), (), {_MERGED: state}, {_MERGED: layout}, {}, merges=(_MERGED,))
+        return self._outcome(program, []).appended.get(_MERGED, [])
+
+    def _outcome(self, program: Program, packets: Sequence[Packet], frames: Sequence[Any] = ()) -> Outcome:
+        receipts = self.execute(program, packets, frames)
         return assemble(receipts, program.layouts, program.types, self.open)
 
     def _epoch(self, compiler: Compiler, outputs: Outputs, outcome: Outcome) -> Epoch:
@@ -96,7 +153,10 @@ class Distributed:
                 deltas[node] = outcome.relations[output_of(node)]
         arrangements = compiler.arrangements
         appends = [(arrangements[s], b) for s, found in outcome.appended.items() for b in found]
-        epoch = Epoch(deltas, appends)
+        placed = any(isinstance(d, Scattered) for d in deltas.values()) or any(
+            isinstance(batch, StoredBatch) for _, batch in appends
+        )
+        epoch = Epoch(deltas, appends, placed)
         self.done(outcome)
         return epoch
 
@@ -105,24 +165,29 @@ class Distributed:
     def prepare(self) -> None:
         """Before a program is made."""
 
-    def ranges(self, rows: int) -> Ranges:
-        """The partitions for an epoch that changes so many rows."""
+    def ranges(self, rows: int | None) -> Ranges:
+        """The partitions for an epoch that changes so many rows; None: nobody knows how many."""
         raise NotImplementedError
 
     def ship(self, arrangement: Arrangement) -> tuple[FileRef | bytes, ...]:
         """A piece of state, as tasks can open it."""
+        return tuple([self.shipped(batch) for batch in arrangement.batches if len(batch)])
+
+    def shipped(self, batch: Batch) -> FileRef | bytes:
         raise NotImplementedError
 
     def open(self, ref: FileRef, types: Sequence[object]) -> Batch:
         raise NotImplementedError
 
-    def execute(self, program: Program, packets: Sequence[Packet]) -> Iterable[Receipt]:
-        """Run all waves."""
+    def execute(
+        self, program: Program, packets: Sequence[Packet], frames: Sequence[Any]
+    ) -> Iterable[Receipt]:
+        """Run all waves. `frames` are the rows of the program's sources."""
         raise NotImplementedError
 
-    def merges(self, compiler: Compiler) -> Sequence[tuple[str, int]]:
-        """What is to be put together on the way."""
-        return ()
+    def cores(self) -> int:
+        """How many tasks run at the same time."""
+        return 1
 
     def done(self, outcome: Outcome) -> None:
         """After an epoch that succeeded."""

@@ -7,14 +7,14 @@ that nothing depends on the number of partitions or on where a partition ends.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from penstock.run.distributed import Distributed, receipts_of
 from penstock.run.packet import Packet, pack_delta
 from penstock.run.program import Program
 from penstock.run.ranges import Ranges
 from penstock.run.receipt import Receipt
-from penstock.run.wave import run_wave
-from penstock.state.arrangement import Arrangement
+from penstock.run.wave import run_wave, source_packets
 from penstock.state.batch import Batch
 from penstock.state.batch_file import FileRef
 
@@ -26,18 +26,22 @@ class Partitioned(Distributed):
         self.partitions = ranges
         self._files = _Kept()
 
-    def ranges(self, rows: int) -> Ranges:
+    def ranges(self, rows: int | None) -> Ranges:
         return self.partitions
 
-    def ship(self, arrangement: Arrangement) -> tuple[FileRef | bytes, ...]:
-        return tuple(pack_delta(batch) for batch in arrangement.batches if len(batch))
+    def shipped(self, batch: Batch) -> FileRef | bytes:
+        return pack_delta(batch)
 
     def open(self, ref: FileRef, types: Sequence[object]) -> Batch:
         return self._files.batch(ref, types)
 
-    def execute(self, program: Program, packets: Sequence[Packet]) -> Iterable[Receipt]:
+    def execute(
+        self, program: Program, packets: Sequence[Packet], frames: Sequence[Any]
+    ) -> Iterable[Receipt]:
         count = len(program.ranges)
         waiting = list(packets)
+        for source, data in zip(program.sources, frames, strict=True):
+            waiting += source_packets(program, source, data)
         for wave in range(program.last_wave + 1):
             mine: list[list[Packet]] = [[] for _ in range(count)]
             for packet in waiting:

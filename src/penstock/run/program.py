@@ -8,9 +8,11 @@ themselves where they are few. Everybody runs the same program, each on a range 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Protocol
+
+import pyarrow as pa
 
 from penstock.circuit.codec import make_operator
 from penstock.circuit.operator import Operator, Recipe
@@ -62,7 +64,7 @@ class Stored:
 
 
 class Source(Protocol):
-    """A table whose rows come from elsewhere, not yet checked. See `engine.data_frames`."""
+    """A table whose rows come from elsewhere, not yet checked. See `engine.frames`."""
 
     @property
     def node(self) -> int: ...
@@ -77,7 +79,11 @@ class Source(Protocol):
     def slot(self) -> str: ...
 
     @property
-    def relation(self) -> int: ...
+    def rows_at_once(self) -> int: ...
+
+    def rows(self, data: pa.Table) -> ZSet:
+        """What was given, as rows of the table."""
+        ...
 
     def accept(self, rows: ZSet, state: Arrangement) -> tuple[ZSet, Batch]:
         """The checked delta, and the same arranged as the table's state is."""
@@ -97,10 +103,7 @@ class Program:
     stored: tuple[Stored, ...] = ()
     sources: tuple[Source, ...] = ()
     given: tuple[tuple[int, int], ...] = ()  # nodes whose delta is sent, and over which edge
-    first_wave: int = 0  # of those that tasks run; the driver has run the ones before
-    merges: tuple[
-        tuple[str, int], ...
-    ] = ()  # pieces of state to put together on the way, from which batch on
+    merges: tuple[str, ...] = ()  # pieces of state to put together
     types: Mapping[str, tuple[SqlType, ...]] = field(default_factory=dict)  # of the outputs
 
     @cached_property
@@ -119,6 +122,10 @@ class Program:
         for number, edge in enumerate(self.edges):
             found.setdefault(edge.producer, []).append(number)
         return found
+
+    def __getstate__(self) -> dict[str, object]:
+        """What was given: operators, once made, are functions of this process."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def steps_of(self, wave: int) -> Sequence[Step]:
         return [step for step in self.steps if step.wave == wave]

@@ -17,7 +17,6 @@ class Appended:
     partition: int
     rows: int
     part: FileRef | bytes  # a file, or the rows themselves
-    replaces: bool = False  # it stands for all batches that the piece had in this partition
 
 
 @dataclass(frozen=True)

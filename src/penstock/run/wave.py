@@ -11,12 +11,14 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
+import pyarrow as pa
+
 from penstock.base.errors import PenstockError
 from penstock.base.limits import RECEIPT_BYTES_MAX
 from penstock.circuit.operator import Delta
 from penstock.run import hot_keys, receipt
 from penstock.run.packet import RECEIPT, Packet, pack_delta, pieces, together, unpack_delta
-from penstock.run.program import Program, Step
+from penstock.run.program import Program, Source, Step
 from penstock.run.receipt import Appended, Failed, Receipt, Worked
 from penstock.run.route import combined, routed
 from penstock.state.arrangement import Arrangement
@@ -50,6 +52,19 @@ def run_wave(
     yield from work.run()
 
 
+def source_packets(program: Program, source: Source, data: pa.Table) -> Iterator[Packet]:
+    """Rows for a table on their way to the partitions that check them."""
+    try:
+        rows = source.rows(data)
+    except PenstockError as error:
+        failed = receipt.encode(Failed(error, None, -1))
+        yield Packet(0, program.last_wave + 1, RECEIPT, failed)
+        return
+    for code, target, part in routed(program.edges[source.edge], source.edge, rows, program.ranges, None):
+        for piece in pieces(part):
+            yield Packet(target, 0, code, pack_delta(piece))
+
+
 class _Work:
     """What one task has in hand."""
 
@@ -79,9 +94,8 @@ class _Work:
         try:
             if self._wave == 0:
                 self._begin()
-            if self._wave == self._program.first_wave:
-                for slot, start in self._program.merges:
-                    self._merge(slot, start)
+                for slot in self._program.merges:
+                    self._merge(slot)
             for step in self._program.steps_of(self._wave):
                 node = step.node
                 self._step(step)
@@ -126,12 +140,12 @@ class _Work:
                 if source.key_node is not None:
                     self._give(source.key_node, batch)
 
-    def _state(self, slot: str, whole: bool, start: int = 0) -> Arrangement:
+    def _state(self, slot: str, whole: bool) -> Arrangement:
         """A piece of state as it was before the epoch, cut to this partition's hashes."""
         layout = self._program.layouts[slot]
         first, last = self._program.ranges.of(self._partition)
         found: list[Batch] = []
-        for part in self._program.state.get(slot, ())[start:]:
+        for part in self._program.state.get(slot, ()):
             if isinstance(part, FileRef):
                 if not whole and not part.meets(first, last):
                     continue
@@ -143,14 +157,14 @@ class _Work:
             found.append(batch if whole or len(self._program.ranges) == 1 else BatchRange(batch, first, last))
         return Arrangement(slot, layout, [b for b in found if isinstance(b, BatchRange) or len(b)])
 
-    def _merge(self, slot: str, start: int) -> None:
-        """Put the newest batches of a piece of state together, from `start` on, in this partition."""
-        state = self._state(slot, whole=False, start=start)
+    def _merge(self, slot: str) -> None:
+        """Put the batches of a piece of state together, those of this partition."""
+        state = self._state(slot, whole=False)
         batches = [b for b in state.batches if len(b)]
         if batches:
             merged = merge(state.layout, batches)
             if len(merged):
-                self._report(self._appended(slot, merged, replaces=True))
+                self._append(slot, merged)
 
     # -- steps -----------------------------------------------------------------------------
 
@@ -218,7 +232,7 @@ class _Work:
     def _append(self, of: str, batch: Batch) -> None:
         self._report(self._appended(of, batch))
 
-    def _appended(self, of: str, batch: Batch, replaces: bool = False) -> Appended:
+    def _appended(self, of: str, batch: Batch) -> Appended:
         part: FileRef | bytes | None = None
         if batch.nbytes() <= RECEIPT_BYTES_MAX:
             packed = pack_delta(batch)
@@ -226,7 +240,7 @@ class _Work:
         if part is None:
             part = self._files.write(batch)
             self._written += 1
-        return Appended(of, self._partition, len(batch), part, replaces)
+        return Appended(of, self._partition, len(batch), part)
 
     def _report(self, done: Receipt) -> None:
         self._out.append(self._packet(done))
