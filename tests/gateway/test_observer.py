@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -143,6 +144,39 @@ def test_a_scrape_does_not_wait_for_the_flow(flow: Flow) -> None:
             thread.start()
             thread.join(30)
             assert answers == [200]
+
+
+def test_a_scrape_beside_definitions_and_changes(flow: Flow) -> None:
+    """Nothing that a scrape reads is locked: whatever changes meanwhile, it is text that can be read."""
+    ending = threading.Event()
+    failures: list[BaseException] = []
+
+    def change() -> None:
+        try:
+            number = 0
+            while not ending.is_set():
+                number += 1
+                flow.sql(
+                    "CREATE OR REPLACE MATERIALIZED VIEW w WITH (freshness = '1 s') AS SELECT max(id) AS m FROM t"
+                )
+                flow.tick("t", [{"id": number}])
+                flow.session().close()
+                flow.sql("DROP MATERIALIZED VIEW w")
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=change)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    thread.start()
+    try:
+        for _ in range(100):
+            assert read(metrics(flow))["penstock_view_compliance", 'view="n"'] <= 1
+    finally:
+        ending.set()
+        thread.join()
+        sys.setswitchinterval(before)
+    assert failures == []
 
 
 @pytest.mark.parametrize(

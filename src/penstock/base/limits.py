@@ -301,3 +301,9 @@ READ_ROWS_AT_ONCE = 100_000
 
 # Rows of a snapshot for one partition of a DataFrame.
 SNAPSHOT_PARTITION_ROWS = 1_000_000
+
+# A partition that had more rows than so many, and more than so many times its share, is cut in two for the next
+# epoch; at most until there are so many times the partitions that there were.
+SPLIT_ROWS_MIN = 20_000
+SPLIT_SHARE = 2.0
+SPLIT_PARTITIONS_MAX = 4

@@ -48,6 +48,7 @@ from penstock.engine.applied import Applied
 from penstock.engine.as_of import Past
 from penstock.engine.audit_ddl import audited
 from penstock.engine.catalog import MaterializedView, Table, View, VolatileDefault
+from penstock.engine.change_feed import from_change_feed
 from penstock.engine.check_files import FileChecker
 from penstock.engine.consolidate import consolidated
 from penstock.engine.core import Change as TableChange
@@ -69,12 +70,14 @@ from penstock.engine.session import Session
 from penstock.engine.session_reader import SessionReader
 from penstock.engine.showing import arrow_table
 from penstock.engine.sinks import Sink, Writer
+from penstock.engine.spark_sql import run_spark_sql
 from penstock.engine.system import SystemRelation
 from penstock.engine.transaction import Transaction
 from penstock.engine.verify import Check, Verifier, gather
 from penstock.engine.watch import Watch
 from penstock.run.inline import Epoch
 from penstock.run.receipt import Worked
+from penstock.run.spark.change_feed import from_change_feed as read_change_feed
 from penstock.run.spark.engine import JobFigures
 from penstock.run.spark.session import Spark, is_data_frame
 from penstock.run.spark.streams import Streams, Trigger, trigger_options
@@ -83,6 +86,7 @@ from penstock.sql.binding import Parameters
 from penstock.sql.tokens import fold, quote
 from penstock.state.scattered import Rows, Scattered, rows_of
 from penstock.store.location import Location
+from penstock.zset.change_feeds import AUTO
 from penstock.zset.interchange import sql_type_of
 from penstock.zset.types import Schema, SqlType
 from penstock.zset.zset import ZSet
@@ -260,6 +264,14 @@ class Flow:
         """
         return self._session.sql(sql, parameters, None if commit is None else commit_mode(commit))
 
+    def spark_sql(self, sql: str, *, commit: str | None = None) -> pa.Table:
+        """Run statements of Spark's dialect; the answer of the last one as a pyarrow.Table.
+
+        CREATE [MATERIALIZED] VIEW, CREATE TABLE, INSERT, SELECT and DROP, with Spark's meaning (ANSI mode, UTC):
+        docs/spark-sql.md says what is refused.
+        """
+        return run_spark_sql(sql, lambda: self._core.catalog, lambda text: self.sql(text, commit=commit))
+
     def session(self, *, define_at_once: bool = False, constants: Mapping[str, str] | None = None) -> Session:
         """A session with transactions of its own, whose queries do not make others wait.
 
@@ -331,6 +343,7 @@ class Flow:
         target_s = read_options(s.options, "materialized view", s.name).freshness_s
         with self.meter.filling(s.name, target_s, before is not None):
             answer = run.create_materialized(core, s)
+        self._engines.ran_on()  # the filling is no epoch
         made = core.catalog.find(s.name)
         if isinstance(made, MaterializedView) and made is not before:
             made.made_us = before.made_us if isinstance(before, MaterializedView) else core.clock_us()
@@ -414,6 +427,7 @@ class Flow:
             sum([len(rows) for rows in changed.values()]),
             frozenset(fold(t) for t in changes),
             held or "STRESSED",
+            self._engines.ran_on(),
         )
 
     def _record(
@@ -490,6 +504,7 @@ class Flow:
         commit: str | None = None,
         offset: Offset | Mapping[str, Offset] | None = None,
         idempotency_key: str | None = None,
+        change_feed: str = AUTO,
     ) -> TickSummary:
         """Apply deltas to one table, or to several at once ({table: delta}), as one epoch.
 
@@ -501,6 +516,9 @@ class Flow:
         there within the commit interval). `offset` says how far the source has been read: a tick whose
         offset has been applied changes nothing, also after a crash; so does one whose `idempotency_key`
         was used before.
+
+        A change feed is turned into weights: `change_feed` is "delta", "iceberg" or "debezium"; "auto" knows
+        one in Arrow by its columns.
         """
         began = time.perf_counter()
         if mode not in (None, "insert", "upsert"):
@@ -508,6 +526,8 @@ class Flow:
         if not isinstance(source, Mapping) and delta is None:
             raise InvalidDelta(f'tick("{source}") has no delta', hint="Give the rows: tick(table, rows).")
         deltas = source if isinstance(source, Mapping) else {source: delta}
+        if change_feed != AUTO and mode == "upsert":
+            raise InvalidDelta("a change feed says itself which rows go", hint='Leave mode="upsert" out.')
         if commit is not None:
             commit = commit_mode(commit)
         self.meter.statement("tick")
@@ -518,7 +538,7 @@ class Flow:
                     raise TransactionError("a tick is an epoch of its own", hint="COMMIT or ROLLBACK first.")
                 if isinstance(self._store, Follower):
                     raise read_only_error()
-                summary = self._tick(deltas, mode, offset, idempotency_key, began, arrived_us)
+                summary = self._tick(deltas, mode, offset, idempotency_key, change_feed, began, arrived_us)
         except PenstockError as error:
             self.meter.error(error)
             raise
@@ -526,9 +546,15 @@ class Flow:
         return summary
 
     def _tick(
-        self, deltas: Mapping[str, Any], mode: str | None, offset: Any, key: str | None, began: float,
+        self,
+        deltas: Mapping[str, Any],
+        mode: str | None,
+        offset: Any,
+        key: str | None,
+        feed: str,
+        began: float,
         arrived_us: int,
-    ) -> TickSummary:  # fmt: skip
+    ) -> TickSummary:
         core = self._core
         applied = Applied(self._once, offset, key) if offset is not None or key is not None else None
         if applied is not None:
@@ -546,9 +572,12 @@ class Flow:
             if applied is not None and applied.has(table):
                 repeated.append(table.name)
                 continue
-            if is_data_frame(data) and self._engines.takes_frames:
-                frames[table.name] = self._frame(table, data, mode)
-                continue
+            if is_data_frame(data):
+                if self._engines.takes_frames:
+                    frames[table.name] = self._frame(table, data, mode, feed)
+                    continue
+                data = data.toArrow()
+            data = from_change_feed(data, feed, table.schema.names)
             rows = to_zset(data, table.matching, self._defaults(table))
             if not len(rows):
                 continue
@@ -574,7 +603,7 @@ class Flow:
         summary.took(self._engines.take_figures())
         return summary
 
-    def _frame(self, table: Table, data: Any, mode: str | None) -> Frame:
+    def _frame(self, table: Table, data: Any, mode: str | None, feed: str) -> Frame:
         if table.dedup:
             raise InvalidDelta(
                 f'table "{table.name}" compares each delta with the one before, and a DataFrame is never whole '
@@ -582,7 +611,8 @@ class Flow:
                 hint="Give offset= or idempotency_key= instead, or collect it: tick(table, df.toArrow()).",
             )
         source = FrameSource.of(table, self._defaults(table), mode == "upsert")
-        return Frame(source, data, table.piece()[1])
+        rows = read_change_feed(data, feed, table.schema.names)
+        return Frame(source, rows, table.piece()[1])
 
     def _commit_frames(
         self, transaction: Transaction, frames: Sequence[Frame], arrived_us: int, note: dict[str, Any]
@@ -597,8 +627,7 @@ class Flow:
                 changes[frame.source.name] = (found, None)
         if not changes and not note:
             return {}, 0
-        read = sum(len(changes[f.source.name][0]) for f in frames if f.source.name in changes)
-        return self._commit_epoch(changes, lambda: epoch, arrived_us, note), read
+        return self._commit_epoch(changes, lambda: epoch, arrived_us, note), epoch.rows_read
 
     def _given(self, table: Table, data: Any, rows: ZSet) -> ZSet:
         """A delta to be compared with the one before: without defaults such as now(), which always differ."""
@@ -770,6 +799,7 @@ class Flow:
         trigger: Trigger = None,
         checkpoint: str | os.PathLike[str] | None = None,
         mode: str | None = None,
+        change_feed: str = AUTO,
         commit: str | None = None,
     ) -> Streams:
         """Feed tables from streaming DataFrames: each micro-batch is an epoch, and a repeated one commits once.
@@ -786,7 +816,7 @@ class Flow:
             place = self._stream_place(checkpoint)
 
         def on_batch(table: str, rows: Any, batch: str) -> None:
-            self.tick({table: rows}, mode=mode, commit=commit, offset={table: batch})
+            self.tick({table: rows}, mode=mode, change_feed=change_feed, commit=commit, offset={table: batch})
 
         streams = Streams()
         try:

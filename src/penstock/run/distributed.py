@@ -15,7 +15,7 @@ from penstock.circuit.operators.arrange import Arrange
 from penstock.circuit.operators.look_up import LookUp
 from penstock.run.assemble import Outcome, assemble
 from penstock.run.compile import Compiler, Outputs, add_reached, output_of
-from penstock.run.inline import Epoch
+from penstock.run.inline import Epoch, fill
 from penstock.run.packet import RECEIPT, Packet, pack_delta, pieces
 from penstock.run.program import Program
 from penstock.run.ranges import Ranges
@@ -26,6 +26,7 @@ from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch, Layout
 from penstock.state.batch_file import FileRef, StoredBatch
 from penstock.state.scattered import Rows, Scattered
+from penstock.zset.zset import empty_zset
 
 _MERGED = "merged"
 
@@ -111,7 +112,7 @@ class Distributed:
         epoch = self._epoch(compiler, outputs, outcome)
         found = {node: Scattered(batches) for node, batches in tables.items() if batches}
         placed = epoch.placed or any(isinstance(b, StoredBatch) for t in tables.values() for b in t)
-        return Epoch({**epoch.deltas, **found}, epoch.appends, placed)
+        return Epoch({**epoch.deltas, **found}, epoch.appends, placed, outcome.rows_read)
 
     def fill(
         self,
@@ -129,6 +130,8 @@ class Distributed:
         for id in new:
             if nodes[id].owned:
                 needed.visit(id)
+        if not needed.rows:  # nothing to read: no job is as quick as none
+            return fill(dict(nodes), new, root, lambda id: _nothing(nodes, id, relations), is_known)
         compiler = Compiler(nodes, self.ranges(needed.rows), self.ship)
         for id in needed.order:
             needed.add(compiler, id)
@@ -191,6 +194,11 @@ class Distributed:
 
     def done(self, outcome: Outcome) -> None:
         """After an epoch that succeeded."""
+
+
+def _nothing(nodes: Mapping[int, CircuitNode], id: int, relations: Relations) -> Delta:
+    """What an empty relation holds; None for what is none."""
+    return empty_zset(nodes[id].types) if id in relations else None
 
 
 class _Needed:

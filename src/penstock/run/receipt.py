@@ -40,6 +40,7 @@ class Worked:
     packet_bytes: int = 0
     files_read: int = 0
     files_written: int = 0
+    rows_read: int = 0  # for tables, from DataFrames
     hot: dict[int, int] = field(default_factory=dict)  # rows that were spread, by edge
 
 

@@ -79,6 +79,7 @@ class _Work:
         self._out: list[Packet] = []
         self._rows = 0
         self._written = 0
+        self._read = 0
         self._hot: dict[int, int] = {}
 
     def receive(self, packet: Packet) -> None:
@@ -113,6 +114,7 @@ class _Work:
             packets=len(sizes),
             packet_bytes=sum(sizes),
             files_written=self._written,
+            rows_read=self._read,
             hot=self._hot,
         )
         yield self._packet(done)
@@ -133,6 +135,7 @@ class _Work:
             if rows is None:
                 continue
             assert isinstance(rows, ZSet)
+            self._read += len(rows)
             delta, batch = source.accept(rows, self._state(source.slot, whole=False))
             if len(batch):
                 self._append(source.slot, batch)

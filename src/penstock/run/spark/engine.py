@@ -16,7 +16,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.base.errors import PenstockError, SparkFailed
-from penstock.base.limits import PARTITION_ROWS, SENT_BYTES_MAX, SHIPPED_BYTES_MAX
+from penstock.base.limits import (
+    PARTITION_ROWS,
+    SENT_BYTES_MAX,
+    SHIPPED_BYTES_MAX,
+    SPLIT_PARTITIONS_MAX,
+    SPLIT_ROWS_MIN,
+    SPLIT_SHARE,
+)
 from penstock.commit.files import Files
 from penstock.commit.places import Places
 from penstock.run.assemble import Outcome
@@ -25,6 +32,7 @@ from penstock.run.packet import RECEIPT, Packet, pack_delta
 from penstock.run.program import Program
 from penstock.run.ranges import Ranges
 from penstock.run.receipt import Receipt, Worked
+from penstock.run.spark.change_feed import feed_error
 from penstock.run.spark.tasks import DDL, SCHEMA, SourceTask, WaveTask, Written, packet_batch, read_packets
 from penstock.state.batch import Batch
 from penstock.state.batch_file import FileRef
@@ -67,7 +75,9 @@ class SparkEngine(Distributed):
         self._flush = flush
         self._unwritten = unwritten
         self._cores: int | None = None  # known when there is a session
-        self._uneven: Ranges | None = None  # after partitions that had too much were split
+        self._count = 1  # partitions that the last epoch would have had, had none been split
+        self._ran: Ranges | None = None  # those that it had
+        self._uneven: Ranges | None = None  # those of the next one, after some were split
         self._lock = threading.Lock()
         self.figures = NO_FIGURES
 
@@ -88,9 +98,11 @@ class SparkEngine(Distributed):
         if count is None:
             most = self._cores = self._session().sparkContext.defaultParallelism
             count = most if rows is None else min(most, rows // PARTITION_ROWS + 1)
-        if self._uneven is not None and count > 1 and len(self._uneven) >= count:
-            return self._uneven
-        return Ranges.even(count)
+        self._count = count
+        keeps = self._uneven is not None and count > 1 and len(self._uneven) > count
+        self._ran = self._uneven if keeps else Ranges.even(count)
+        assert self._ran is not None
+        return self._ran
 
     def cores(self) -> int:
         return os.cpu_count() or 1 if self._cores is None else self._cores
@@ -113,8 +125,20 @@ class SparkEngine(Distributed):
         self._uneven = self._split(outcome.worked)
 
     def _split(self, worked: Iterable[Worked]) -> Ranges | None:
-        """Partitions that had far more rows than the others are cut in two for the next epoch."""
-        return None
+        """The partitions of the next epoch: those that had far more to do than the others are cut in two.
+
+        No data is moved: state is sorted by hash, so a smaller range is a smaller slice of the same files."""
+        ran = self._ran
+        if ran is None or len(ran) == 1:
+            return None
+        rows = [0] * len(ran)
+        for work in worked:
+            rows[work.partition] += work.rows
+        share = sum(rows) / len(ran)
+        heavy = [p for p, n in enumerate(rows) if n > SPLIT_ROWS_MIN and n > SPLIT_SHARE * share]
+        if not heavy:
+            return ran if len(ran) > len(Ranges.even(self._count)) else None
+        return ran.split(heavy) if len(ran) + len(heavy) <= SPLIT_PARTITIONS_MAX * self._count else ran
 
     # -- the job ---------------------------------------------------------------------------
 
@@ -236,6 +260,9 @@ class _NoFiles:
 
 def _failure(error: Exception) -> PenstockError:
     """What went wrong on Spark, in one line; the rest is the cause that the error has."""
+    known = feed_error(error)
+    if known is not None:
+        return known
     text = str(getattr(error, "desc", None) or error).strip()
     lines = [line for line in text.splitlines() if line.strip()]
     said = next((line for line in reversed(lines) if "Error" in line or "Exception" in line), "")
