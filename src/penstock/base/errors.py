@@ -23,6 +23,7 @@ class PenstockError(Exception):
         self.hint = hint
         self.position = position  # 0-based offset into the statement's text, where one is known
         self.node: int | None = None  # the operator that raised it, where one did
+        self.counted = False  # among the errors that a flow has met
 
     def __str__(self) -> str:
         return f"{self.message}\nHINT: {self.hint}" if self.hint else self.message

@@ -281,6 +281,15 @@ EPOCHS_SHOWN_MAX = 10_000
 # A change of more rows than this is a load: views that wait for it are being backfilled.
 LOAD_ROWS_MIN = 200_000
 
+# Of /metrics: clients at once, bytes of a request's head, and seconds that a request may take.
+HTTP_CLIENTS_MAX = 64
+HTTP_HEAD_BYTES_MAX = 16_384
+HTTP_SECONDS_MAX = 10
+
+# Rows of each table that EXPLAIN INCREMENTAL (ESTIMATE) tries: enough to meet keys with many matches, few enough that
+# the flow is held up for some hundredths of a second.
+ESTIMATE_ROWS = 50
+
 # Epochs of fewer rows than this run inline without a thought: no job on a cluster is as quick.
 AUTO_ROWS_MIN = 10_000
 

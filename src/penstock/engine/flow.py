@@ -25,6 +25,7 @@ from penstock.base.errors import (
     HistoryGone,
     InvalidDelta,
     InvalidOption,
+    PenstockError,
     ReadOnly,
     SqlSyntaxError,
     TransactionError,
@@ -54,7 +55,8 @@ from penstock.engine.core import Change as TableChange
 from penstock.engine.core import Core
 from penstock.engine.durable import Durable
 from penstock.engine.engines import Engines
-from penstock.engine.explain import explain
+from penstock.engine.estimate import estimate_lines
+from penstock.engine.explain import explain_in
 from penstock.engine.follow import Follower
 from penstock.engine.frames import Frame, FrameSource
 from penstock.engine.frames_out import FramesOut
@@ -342,6 +344,7 @@ class Flow:
         target_s = read_options(s.options, "materialized view", s.name).freshness_s
         with self.meter.filling(s.name, target_s, before is not None):
             answer = run.create_materialized(core, s)
+        self._engines.ran_on()  # the filling is no epoch
         made = core.catalog.find(s.name)
         if isinstance(made, MaterializedView) and made is not before:
             made.made_us = before.made_us if isinstance(before, MaterializedView) else core.clock_us()
@@ -425,6 +428,7 @@ class Flow:
             sum([len(rows) for rows in changed.values()]),
             frozenset(fold(t) for t in changes),
             held or "STRESSED",
+            self._engines.ran_on(),
         )
 
     def _record(
@@ -533,13 +537,18 @@ class Flow:
             raise InvalidDelta("a change feed says itself which rows go", hint='Leave mode="upsert" out.')
         if commit is not None:
             commit = commit_mode(commit)
-        with self.meter.accepting(frozenset(fold(t) for t in deltas)) as arrived_us, self._lock:
-            self._check_open()
-            if self._session.transaction is not None:
-                raise TransactionError("a tick is an epoch of its own", hint="COMMIT or ROLLBACK first.")
-            if isinstance(self._store, Follower):
-                raise read_only_error()
-            summary = self._tick(deltas, mode, offset, idempotency_key, change_feed, began, arrived_us)
+        self.meter.statement("tick")
+        try:
+            with self.meter.accepting(frozenset(fold(t) for t in deltas)) as arrived_us, self._lock:
+                self._check_open()
+                if self._session.transaction is not None:
+                    raise TransactionError("a tick is an epoch of its own", hint="COMMIT or ROLLBACK first.")
+                if isinstance(self._store, Follower):
+                    raise read_only_error()
+                summary = self._tick(deltas, mode, offset, idempotency_key, change_feed, began, arrived_us)
+        except PenstockError as error:
+            self.meter.error(error)
+            raise
         self._settle(summary.epoch, commit)
         return summary
 
@@ -895,33 +904,46 @@ class Flow:
             for watch in list(self._watches.get(fold(name), ())):
                 watch.close()
 
-    def explain(self, name: str) -> str:
-        """The text of EXPLAIN INCREMENTAL: operators, laws, keys, state."""
+    def explain(self, name: str, *, estimate: bool = False) -> str:
+        """The text of EXPLAIN INCREMENTAL: operators, laws, keys, state; or what a change of one row of each table
+        costs the view, which is found out by trying, with nothing changed."""
         with self._lock:
             self._check_open()
             relation = self._core.catalog.get(name)
             if not isinstance(relation, MaterializedView):
                 raise WrongObjectType(f'"{relation.name}" is a {relation.kind}, not a materialized view')
-            return self._explain(relation)
-
-    def _explain(self, view: MaterializedView) -> str:
-        core = self._core
-        uses = {v.name: {n.id for n in core.circuit.below([v.node])} for v in core.catalog.materialized()}
-        tables = {t.node: t for t in core.catalog.tables()}
-        return explain(core.circuit, view, lambda id: [n for n, ids in uses.items() if id in ids], tables)
+            if not estimate:
+                return explain_in(self._core, relation)
+            if isinstance(self._store, Follower):
+                raise ReadOnly(
+                    "a reader has no operators to try a change on",
+                    hint="Ask the writer, or run `penstock explain --storage URL --estimate`.",
+                )
+            return "\n".join(estimate_lines(self._core, relation))
 
     def _explain_query(self, sql: str) -> str:
         """What a view with this query would be: it is made, explained and dropped again."""
         name = "penstock explained query"
         view = self._core.create_materialized(name, sql, None, {})
         try:
-            return self._explain(view).replace(f"materialized view {name}", "query")
+            return explain_in(self._core, view).replace(f"materialized view {name}", "query")
         finally:
             self._core.drop(view, cascade=False)
 
     @property
     def is_on_storage(self) -> bool:
         return self._store is not None
+
+    @property
+    def is_paused(self) -> bool:
+        return self._paused_us is not None
+
+    def stopped_by(self) -> str | None:
+        """Why the flow does nothing more, if it does not."""
+        if self._core.failure is not None:
+            return self._core.failure
+        failure = self._store.journal.failure if isinstance(self._store, Durable) else None
+        return None if failure is None else failure.message
 
     def freshness(self) -> list[Freshness]:
         """How fresh each materialized view is, and why it is not fresher. It waits for nobody."""

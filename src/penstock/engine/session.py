@@ -109,6 +109,13 @@ class Session:
         self._cancelled = False
         self._interrupt: Callable[[], None] | None = None  # of the connection that works for us just now
 
+    @property
+    def state(self) -> str:
+        """What the session is about, in Postgres's words."""
+        if self.running is not None:
+            return "active"
+        return "idle" if self.transaction is None else "idle in transaction"
+
     # -- statements ------------------------------------------------------------------------
 
     def sql(self, sql: str, parameters: Parameters | None = None, commit: str | None = None) -> pa.Table:
@@ -246,7 +253,7 @@ class Session:
             return pa.table({"explain": [core.reader.explain(s.query.text)]})
         if isinstance(s, st.ExplainIncremental):
             if s.name:
-                text = flow.explain(s.name)
+                text = flow.explain(s.name, estimate=s.estimate)
             else:
                 assert s.query is not None
                 with flow._defining():
@@ -416,6 +423,10 @@ class Session:
             self._cancelled = True
             if self._interrupt is not None:
                 self._interrupt()
+
+    def count(self, error: PenstockError) -> None:
+        """A client was told of this error, wherever it came from."""
+        self._flow.meter.error(error)
 
     def close(self) -> None:
         """End the session: an open transaction is forgotten."""

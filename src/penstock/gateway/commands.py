@@ -258,6 +258,12 @@ def _unlisten(c: Cursor) -> Command:
     return Unlisten()
 
 
+def _alter(c: Cursor) -> Command | None:
+    if c.keyword(1) in ("MATERIALIZED", "SYSTEM"):
+        return None
+    return _refuse(c)
+
+
 def _refuse(c: Cursor) -> Command:
     word = c.next().keyword
     raise NotSupported(f"{word} is not supported", position=c.tokens[0].offset)
@@ -284,5 +290,5 @@ _STARTS: dict[str, Callable[[Cursor], Command | None]] = {
     "ANALYZE": _refuse,
     "GRANT": _refuse,
     "REVOKE": _refuse,
-    "ALTER": _refuse,
+    "ALTER": _alter,
 }

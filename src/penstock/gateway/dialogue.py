@@ -94,6 +94,7 @@ class Dialogue:
             self._copy.give_up()
             self._copy = None
         self._work.fail()
+        self._work.session.count(error)
         yield error_report(error, self._work.offset)
         self._work.offset = 0
         if self.connection.failed():
