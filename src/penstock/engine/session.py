@@ -356,6 +356,13 @@ class Session:
             with self._cancel_lock:
                 self._interrupt = None
 
+    @contextmanager
+    def working(self, interrupt: Callable[[], None]) -> Iterator[None]:
+        """Around what somebody else does for a statement of this session: `interrupt` stops it."""
+        self._cancelled = False
+        with self._working(interrupt):
+            yield
+
     def cancel(self) -> None:
         """Stop the statement that runs, from another thread: it raises QueryCanceled if DuckDB works for it or
         it waits for others; applying an epoch is never stopped half-way."""

@@ -15,7 +15,7 @@ from penstock.engine.session import ISOLATION_LEVELS, Session
 from penstock.gateway.errors import UndefinedSetting
 from penstock.sql.tokens import fold
 
-VERSION = f"16.0 (penstock {penstock.__version__})"
+VERSION = f"18.0 (penstock {penstock.__version__})"
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Setting:
 
 SETTINGS = (
     Setting("server_version", VERSION, reported=True, fixed=True),
-    Setting("server_version_num", "160000", fixed=True),
+    Setting("server_version_num", "180000", fixed=True),
     Setting("server_encoding", "UTF8", reported=True, fixed=True),
     Setting("client_encoding", "UTF8", ("utf8", "utf-8", "unicode"), reported=True),
     Setting("DateStyle", "ISO, MDY", ("iso", "iso, mdy", "iso,mdy", "iso, dmy", "iso, ymd"), reported=True),
