@@ -63,9 +63,7 @@ class Access:
 
     def without_role(self, name: str) -> Access:
         """The role, what it was granted and its memberships are gone."""
-        roles = {
-            n: replace(r, member_of=r.member_of - {name}) for n, r in self.roles.items() if n != name
-        }
+        roles = {n: replace(r, member_of=r.member_of - {name}) for n, r in self.roles.items() if n != name}
         grants = {o: {r: p for r, p in given.items() if r != name} for o, given in self.grants.items()}
         return replace(self, roles=roles, grants=grants)
 

@@ -72,11 +72,15 @@ def relation_names(flow: Flow) -> Callable[[str], bool]:
 def _relation(relation: Relation) -> RelationOutline:
     if isinstance(relation, View):
         columns = tuple(ColumnOutline(name, type) for name, type in relation.columns)
-        return RelationOutline(relation.id, "public", relation.name, relation.kind, columns, definition=relation.sql)
+        return RelationOutline(
+            relation.id, "public", relation.name, relation.kind, columns, definition=relation.sql
+        )
     pairs = list(zip(relation.schema.names, (t.duck for t in relation.schema.types), strict=True))
     if not isinstance(relation, Table):
         columns = tuple(ColumnOutline(name, type) for name, type in pairs)
-        return RelationOutline(relation.id, "public", relation.name, relation.kind, columns, definition=relation.sql)
+        return RelationOutline(
+            relation.id, "public", relation.name, relation.kind, columns, definition=relation.sql
+        )
     defaults = relation.default_texts or (None,) * len(pairs)
     columns = tuple(
         ColumnOutline(name, type, i in relation.not_null, defaults[i]) for i, (name, type) in enumerate(pairs)

@@ -28,6 +28,7 @@ from penstock.engine.flow import Flow
 from penstock.engine.session import Session
 from penstock.gateway import backend as b
 from penstock.gateway import messages as m
+from penstock.gateway.catalog.query import CatalogDoor, private_postgres
 from penstock.gateway.dialogue import Dialogue
 from penstock.gateway.errors import ProtocolError, ServerStops, TooManyConnections
 from penstock.gateway.login import DATABASE, Access, Login, options_of
@@ -45,6 +46,7 @@ class Server:
         self.flow = flow
         self.access = access or Access()
         self.tls = tls
+        self.private = private_postgres(flow)
         self.pool = ThreadPoolExecutor(RUNNING_STATEMENTS_MAX, "penstock-statement")
         self.clients: dict[int, Client] = {}  # those that were let in, by process number
         self.everyone: set[Client] = set()
@@ -67,6 +69,7 @@ class Server:
         tasks = [client.task for client in self.everyone if client.task is not None]
         if tasks:
             await asyncio.wait(tasks)
+        await asyncio.get_running_loop().run_in_executor(self.pool, self.private.close)
         self.pool.shutdown()
 
     def admit(self, client: Client) -> int:
@@ -251,7 +254,9 @@ class Client(asyncio.Protocol):
         settings = ClientSettings(self.session, user)
         given = [settings.at_start(name, value) for name, value in options_of(self._login.parameters)]
         warnings = [notice_report(text) for text in given if text is not None]
-        self._dialogue = Dialogue(self._connection, self.session, settings, constants)
+        server = self.server
+        catalog = CatalogDoor(server.private, server.flow, self.session, user, self._number)
+        self._dialogue = Dialogue(self._connection, self.session, settings, constants, catalog)
         parts = [b.parameter_status(name, value) for name, value in settings.reported()]
         parts += [*warnings, b.backend_key(self._number, self.secret), self._dialogue.ready()]
         self._write(b"".join(parts))

@@ -7,11 +7,12 @@ from collections.abc import Collection
 from penstock.base.errors import SqlSyntaxError, TransactionError, TransactionFailed
 from penstock.engine.session import Answer, Session
 from penstock.gateway import commands as c
+from penstock.gateway.catalog.query import CatalogDoor, CatalogQuery
 from penstock.gateway.errors import UndefinedCursor, UndefinedStatement
 from penstock.gateway.own import command_columns, run_command
 from penstock.gateway.portals import Portal, Prepared
 from penstock.gateway.result import Result
-from penstock.gateway.rewrite import without_catalog
+from penstock.gateway.rewrite import without_catalog, without_public
 from penstock.gateway.settings import ClientSettings
 from penstock.gateway.types import column_type, parameter_type
 from penstock.sql import statements as st
@@ -24,13 +25,21 @@ _DEFINITIONS = (st.CreateTable, st.CreateTableAs, st.CreateView, st.CreateMateri
 class Work:
     """Runs portals: the engine's statements, and with `own.py` the server's.
 
-    `functions` are the session's own, which may be called as pg_catalog's.
+    `functions` are the session's own, which may be called as pg_catalog's; `catalog` answers what is asked of the
+    others there.
     """
 
-    def __init__(self, session: Session, settings: ClientSettings, functions: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        session: Session,
+        settings: ClientSettings,
+        functions: Collection[str] = (),
+        catalog: CatalogDoor | None = None,
+    ) -> None:
         self.session = session
         self.settings = settings
         self.functions = functions
+        self.catalog = catalog
         self.statements: dict[str, Prepared] = {}
         self.portals: dict[str, Portal] = {}
         self.failed = False  # a statement of the open transaction has failed
@@ -115,7 +124,10 @@ class Work:
     # -- statements ------------------------------------------------------------------------
 
     def prepare(self, sql: str, oids: tuple[int, ...]) -> Prepared:
-        sql = without_catalog(sql, self.functions)
+        query = self.catalog.read(sql, self.functions) if self.catalog is not None else None
+        if query is not None:
+            return Prepared(sql, query, None, oids)
+        sql = without_public(without_catalog(sql, self.functions))
         command = c.read_command(sql)
         if command is not None:
             return Prepared(sql, command, None, oids)
@@ -141,6 +153,11 @@ class Work:
 
     def work_out(self, prepared: Prepared, columns: bool) -> None:
         """The types of the parameters and, if asked for, the columns."""
+        if isinstance(prepared.command, CatalogQuery):
+            if prepared.parameters is None:
+                assert self.catalog is not None
+                prepared.parameters, prepared.columns = self.catalog.describe(prepared.command, prepared.oids)
+            return
         statement = prepared.statement
         count = 0 if statement is None else statement.parameter_count
         given = {i: parameter_type(oid) for i, oid in enumerate(prepared.oids[:count], start=1)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import pairwise
@@ -19,10 +19,12 @@ _SCHEMAS = ("pg_catalog", "information_schema")
 _HINT_OF_CATALOG = re.compile(
     r"\b(?:pg_|information_schema\b|reg(?:class|type|proc|procedure|oper|operator|namespace|role|collation|config)\b"
     r"|has_\w+_privilege|to_reg\w+|(?:obj|col|shobj)_description|format_type|current_schemas|row_security_active"
-    r"|inet_(?:server|client)_(?:addr|port)|quote_(?:ident|literal|nullable)|txid_current|current_setting)",
+    r"|inet_(?:server|client)_(?:addr|port)|quote_(?:ident|literal|nullable)|txid_current|current_setting|set_config)",
     re.IGNORECASE,
 )
-_QUERY = re.compile(r"\s*(?:--[^\n]*\n\s*|/\*.*?\*/\s*)*(?:SELECT|WITH|TABLE|VALUES|\()", re.IGNORECASE | re.DOTALL)
+_QUERY = re.compile(
+    r"\s*(?:--[^\n]*\n\s*|/\*.*?\*/\s*)*(?:SELECT|WITH|TABLE|VALUES|\()", re.IGNORECASE | re.DOTALL
+)
 # What older clients ask for under names that PostgreSQL 17 has changed.
 RENAMED = {"daticulocale": "datlocale", "colliculocale": "colllocale"}
 
@@ -34,6 +36,7 @@ class Mentions:
     relations: frozenset[tuple[str | None, str]]
     functions: frozenset[str]
     types: frozenset[str]
+    sets: tuple[tuple[str, str], ...] = ()  # names and values of set_config(); others than texts are refused
 
 
 def may_be_catalog(sql: str) -> bool:
@@ -50,24 +53,28 @@ def may_be_catalog(sql: str) -> bool:
     return any(_HINT_OF_CATALOG.search(word) for word in words)
 
 
-def is_catalog_query(sql: str, is_ours: Callable[[str], bool]) -> bool:
-    """Whether PostgreSQL's catalog answers a query: it names relations of the catalog, or none at all and a
-    function or type that only the catalog has. `is_ours` knows the names of the flow's relations.
+def catalog_query(
+    sql: str, is_ours: Callable[[str], bool], functions: Collection[str] = ()
+) -> Mentions | None:
+    """What a query mentions if PostgreSQL's catalog answers it: it names relations of the catalog, or none at all and a
+    function or type that only the catalog has. `is_ours` knows the names of the flow's relations, and `functions` are
+    the session's own.
 
-    >>> is_catalog_query("SELECT pg_typeof(x) FROM t", lambda name: name == "t")
-    False
-    >>> is_catalog_query("WITH t AS (SELECT * FROM pg_class) SELECT * FROM t", lambda name: name == "t")
-    True
+    >>> catalog_query("SELECT pg_typeof(x) FROM t", lambda name: name == "t")
+    >>> catalog_query("WITH t AS (SELECT * FROM pg_class) SELECT * FROM t", lambda name: name == "t").relations
+    frozenset({(None, 'pg_class')})
     """
     try:
         found = mentions(sql)
     except CatalogUnavailable:
         if _reads_catalog(sql, is_ours):
             raise
-        return False
+        return None
     if found is None:
-        return False
-    catalog = {r for r in found.relations if r[0] in _SCHEMAS or (r[0] is None and _is_catalog_name(r[1], is_ours))}
+        return None
+    catalog = {
+        r for r in found.relations if r[0] in _SCHEMAS or (r[0] is None and _is_catalog_name(r[1], is_ours))
+    }
     others = found.relations - catalog
     if catalog and others:
         schema, name = min((s or "", n) for s, n in others)
@@ -77,9 +84,9 @@ def is_catalog_query(sql: str, is_ours: Callable[[str], bool]) -> bool:
             hint="Ask for the two separately.",
         )
     if found.relations:
-        return bool(catalog)
-    words = found.functions | found.types
-    return any(_HINT_OF_CATALOG.search(word) for word in words)
+        return found if catalog else None
+    words = found.functions.difference(functions) | found.types
+    return found if any(_HINT_OF_CATALOG.search(word) for word in words) else None
 
 
 def _is_catalog_name(name: str, is_ours: Callable[[str], bool]) -> bool:
@@ -89,7 +96,9 @@ def _is_catalog_name(name: str, is_ours: Callable[[str], bool]) -> bool:
 def _reads_catalog(sql: str, is_ours: Callable[[str], bool]) -> bool:
     """Without a parser: whether FROM or JOIN stands before a name of the catalog."""
     words = [t for t in tokenize(sql) if t.kind not in ("space", "comment")]
-    after = [name.text.strip('"').lower() for word, name in pairwise(words) if word.keyword in ("FROM", "JOIN")]
+    after = [
+        name.text.strip('"').lower() for word, name in pairwise(words) if word.keyword in ("FROM", "JOIN")
+    ]
     return any(name in _SCHEMAS or _is_catalog_name(name, is_ours) for name in after)
 
 
@@ -97,14 +106,16 @@ def mentions(sql: str) -> Mentions | None:
     """What a query names; None for what is no query, or is one only to DuckDB.
 
     >>> mentions("WITH a AS (SELECT 1) SELECT count(*) FROM a, b.c WHERE x = 'y'::regclass")
-    Mentions(relations=frozenset({('b', 'c')}), functions=frozenset({'count'}), types=frozenset({'regclass'}))
+    Mentions(relations=frozenset({('b', 'c')}), functions=frozenset({'count'}), types=frozenset({'regclass'}), sets=())
     """
     statement = _parsed(sql)
     if statement is None:
         return None
     walk = _Walk()
     walk.visit(statement, frozenset())
-    return Mentions(frozenset(walk.relations), frozenset(walk.functions), frozenset(walk.types))
+    return Mentions(
+        frozenset(walk.relations), frozenset(walk.functions), frozenset(walk.types), tuple(walk.sets)
+    )
 
 
 def is_expression(text: str) -> bool:
@@ -137,7 +148,9 @@ def parser() -> Any:
     try:
         return import_module("postgast")
     except ImportError:
-        raise CatalogUnavailable("catalog queries need a parser that is not installed", hint=INSTALL) from None
+        raise CatalogUnavailable(
+            "catalog queries need a parser that is not installed", hint=INSTALL
+        ) from None
 
 
 def _parsed(sql: str) -> Any:
@@ -167,6 +180,13 @@ def _nodes(message: Any) -> Iterator[tuple[Any, str]]:
                 waiting += [(item, field.name) for item in items]
 
 
+def _set_config(call: Any) -> tuple[str, str]:
+    values = [argument.a_const.sval.sval for argument in call.args[:2]]
+    if len(call.args) != 3 or not all(a.a_const.HasField("sval") for a in call.args[:2]):
+        raise NotSupported("set_config() of what is not written in the query", hint="SET does it as well.")
+    return values[0], values[1]
+
+
 class _Walk:
     """Relations, functions and types of a tree; names that a WITH gives hold in its query and below."""
 
@@ -174,6 +194,7 @@ class _Walk:
         self.relations: set[tuple[str | None, str]] = set()
         self.functions: set[str] = set()
         self.types: set[str] = set()
+        self.sets: list[tuple[str, str]] = []
 
     def visit(self, node: Any, ctes: frozenset[str]) -> None:
         kind = node.DESCRIPTOR.name
@@ -189,6 +210,8 @@ class _Walk:
                 self.relations.add((node.schemaname or None, node.relname))
         elif kind == "FuncCall":
             self.functions.add(node.funcname[-1].string.sval)
+            if node.funcname[-1].string.sval == "set_config":
+                self.sets.append(_set_config(node))
         elif kind == "TypeName" and node.names:
             self.types.add(node.names[-1].string.sval)
         for field, value in node.ListFields():

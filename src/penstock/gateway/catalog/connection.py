@@ -69,7 +69,11 @@ class PrivateConnection:
         result_formats: Sequence[int],
     ) -> Rows:  # fmt: skip
         """Run one statement: more than one is an error, which is the protocol's rule."""
-        bind = b"\0\0" + struct.pack(f">H{len(formats)}h", len(formats), *formats) + struct.pack(">H", len(values))
+        bind = (
+            b"\0\0"
+            + struct.pack(f">H{len(formats)}h", len(formats), *formats)
+            + struct.pack(">H", len(values))
+        )
         bind += b"".join(b"\xff\xff\xff\xff" if v is None else struct.pack(">i", len(v)) + v for v in values)
         bind += struct.pack(f">H{len(result_formats)}h", len(result_formats), *result_formats)
         parts = _parse(sql, oids) + b.message(b"B", bind) + b.message(b"D", b"P\0")

@@ -83,9 +83,20 @@ def _initialise(plan: Plan, programs: Path) -> None:
     command = [str(programs / "initdb"), "-D", f"{plan.folder}/data", "-U", plan.superuser, "--no-sync"]
     command += ["--auth=trust", "--encoding=UTF8", "--no-locale", "--locale-provider=builtin"]
     command += ["--builtin-locale=C.UTF-8", "--no-instructions", "--no-data-checksums"]
-    command += [word for name in ("max_connections", "shared_buffers") for word in ("-c", f"{name}={plan.settings[name]}")]
+    command += [
+        word
+        for name in ("max_connections", "shared_buffers")
+        for word in ("-c", f"{name}={plan.settings[name]}")
+    ]
     subprocess.run(
-        command, check=True, capture_output=True, text=True, user=plan.user, cwd=plan.folder, umask=0o077, timeout=60
+        command,
+        check=True,
+        capture_output=True,
+        text=True,
+        user=plan.user,
+        cwd=plan.folder,
+        umask=0o077,
+        timeout=60,
     )
 
 

