@@ -128,7 +128,7 @@ def test_strangers_are_told_and_disconnected(url: str, data: bytes) -> None:
 
 def test_a_newer_protocol_is_negotiated(url: str) -> None:
     with socket.create_connection(address(url), timeout=10) as bare:
-        body = struct.pack(">i", (3 << 16) + 2) + b"user\0ann\0_pq_.new\0on\0\0"
+        body = struct.pack(">i", (3 << 16) + 2) + b"user\0penstock\0_pq_.new\0on\0\0"
         bare.sendall(struct.pack(">i", len(body) + 4) + body)
         assert bare.recv(1) == b"v"
 

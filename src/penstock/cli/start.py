@@ -48,13 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     host, port = address(options.listen)
-    access = Access(_roles(options.roles), options.require_tls)
+    access = Access(_roles(options.roles), options.require_tls, options.insecure_allow_remote)
     tls = _tls(options)
-    if access.is_open and not is_local(host) and not options.insecure_allow_remote:
-        raise UsageError(
-            f"{host} can be reached from other machines, and anybody could connect",
-            "Give --roles FILE, or --insecure-allow-remote if that is meant.",
-        )
     given = None
     if options.storage is not None:
         (given,) = storage_options(options, options.storage)
@@ -63,6 +58,16 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
     with _flow(options, given) as flow:
         if options.init is not None:
             _init(flow, options.init)
+        if (
+            not access.has_passwords(flow.access())
+            and not is_local(host)
+            and not options.insecure_allow_remote
+        ):
+            raise UsageError(
+                f"{host} can be reached from other machines, and no role has a password",
+                "Give --roles FILE, or a role a password (CREATE ROLE ... PASSWORD), or --insecure-allow-remote if "
+                "that is meant.",
+            )
         asyncio.run(_serve(Server(flow, access, tls), host, port, options, terminal))
     terminal.note("Stopped.")
     return FINE

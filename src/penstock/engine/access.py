@@ -106,10 +106,10 @@ def allowed(access: Access, role: str | None, action: str, object: int) -> bool:
     """
     if role is None:
         return True
-    names = access.names_of(role)
-    if any(access.is_superuser(name) for name in (role,)):
+    if access.is_superuser(role):
         return True
-    if access.owner(object) in names:
-        return object != SCHEMA or action != "own"
+    names = access.names_of(role)
+    if object != SCHEMA and access.owner(object) in names:
+        return True
     given = access.grants.get(object, {})
     return any(action in given.get(name, ()) for name in names)

@@ -40,6 +40,8 @@ from penstock.engine import checkpoint as checkpoints
 from penstock.engine import slots
 from penstock.engine import statements as run
 from penstock.engine.accept import upsert
+from penstock.engine.access import Access
+from penstock.engine.access_changes import change_access, owning
 from penstock.engine.applied import Applied
 from penstock.engine.as_of import Past
 from penstock.engine.catalog import MaterializedView, Table, View, VolatileDefault
@@ -61,6 +63,7 @@ from penstock.engine.transaction import Transaction
 from penstock.engine.verify import Check, Verifier, gather
 from penstock.engine.watch import Change, Watch
 from penstock.sql import statements as st
+from penstock.sql.access_statements import ACCESS_STATEMENTS
 from penstock.sql.binding import Parameters
 from penstock.sql.tokens import fold, quote
 from penstock.store.location import Location
@@ -214,17 +217,28 @@ class Flow:
         """
         return self._session.sql(sql, parameters, None if commit is None else commit_mode(commit))
 
-    def session(self, *, define_at_once: bool = False, constants: Mapping[str, str] | None = None) -> Session:
+    def session(
+        self,
+        *,
+        define_at_once: bool = False,
+        constants: Mapping[str, str] | None = None,
+        role: str | None = None,
+    ) -> Session:
         """A session with transactions of its own, whose queries do not make others wait.
 
         `define_at_once` lets CREATE and DROP run inside a transaction that has changed nothing yet, as a
-        commit of their own; `constants` are functions without arguments that answer with a text.
+        commit of their own; `constants` are functions without arguments that answer with a text. Its statements
+        are checked against what `role` may do; None may do everything.
         """
         with self._lock:
             self._check_open()
             if self._database is None:
                 self._database = connect()
-            return Session(self, SessionReader(self._database, constants or {}), define_at_once)
+            return Session(self, SessionReader(self._database, constants or {}), define_at_once, role)
+
+    def access(self) -> Access:
+        """Roles, owners and grants, as they are now."""
+        return self._core.catalog.access
 
     @contextmanager
     def _defining(self) -> Iterator[None]:
@@ -241,6 +255,12 @@ class Flow:
                 self._store.define(pending or ())
 
     def _define(self, s: st.Statement, session: Session) -> pa.Table:
+        if isinstance(s, ACCESS_STATEMENTS):
+            return run.status(change_access(self._core.catalog, s, session.role))
+        with owning(self._core.catalog, s, session.role):
+            return self._define_relation(s, session)
+
+    def _define_relation(self, s: st.Statement, session: Session) -> pa.Table:
         core = self._core
         if isinstance(s, (st.CreateTable, st.CreateTableAs, st.CreateMaterializedView)):
             self._check_retention(s.options.get("retain_history"))

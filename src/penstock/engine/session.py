@@ -37,9 +37,11 @@ from penstock.engine.copy_in import copy_in, targets
 from penstock.engine.describe import Description, describe
 from penstock.engine.past_relations import past_relations
 from penstock.engine.read import RowsOf
+from penstock.engine.rights import Rights, require
 from penstock.engine.session_reader import SessionReader
 from penstock.engine.transaction import Mark, Transaction
 from penstock.sql import statements as st
+from penstock.sql.access_statements import ACCESS_STATEMENTS
 from penstock.sql.binding import Parameters, bind
 from penstock.sql.parse import parse
 from penstock.zset.types import SqlType
@@ -49,7 +51,9 @@ if TYPE_CHECKING:
 
 ISOLATION_LEVELS = ("read uncommitted", "read committed", "repeatable read", "serializable")
 _SERIALISABLE = ISOLATION_LEVELS[2:]
-_DEFINITIONS = (st.CreateTable, st.CreateTableAs, st.CreateView, st.CreateMaterializedView, st.Drop)
+_DEFINITIONS = (
+    st.CreateTable, st.CreateTableAs, st.CreateView, st.CreateMaterializedView, st.Drop, *ACCESS_STATEMENTS,
+)  # fmt: skip
 _TRANSACTION_STATEMENTS = (st.Begin, st.Commit, st.Rollback, st.Savepoint, st.Release, st.RollbackTo)
 
 
@@ -79,8 +83,16 @@ class Session:
     >>> flow.close()
     """
 
-    def __init__(self, flow: Flow, reader: SessionReader | None = None, define_at_once: bool = False) -> None:
+    def __init__(
+        self,
+        flow: Flow,
+        reader: SessionReader | None = None,
+        define_at_once: bool = False,
+        role: str | None = None,
+    ) -> None:
         self._flow = flow
+        self.role = role  # None: the program that has the flow open, which may do everything
+        self._rights = Rights()
         self._reader = reader  # None: the flow's own, under its lock
         self._define_at_once = define_at_once
         self.isolation = "read committed"  # of transactions that do not say
@@ -153,11 +165,13 @@ class Session:
         if isinstance(s, st.Query) and not s.as_of and self._reader is not None:
             with flow._lock:
                 self._begin_statement()
+                self._rights.check(flow._core, self.role, s)
                 self._reader.prepare(flow._core, s.text.text, self._rows_of())
             with self._working(self._reader.interrupt), run.positions_in(s.text):
                 return _answer(s, self._reader.run(s.text.text)), 0
         with flow._lock:
             self._begin_statement(ends=isinstance(s, (st.Commit, st.Rollback, st.RollbackTo)))
+            self._rights.check(flow._core, self.role, s)
             before = flow._core.epoch
             with self._working(flow._core.reader.interrupt):
                 if s.as_of:
@@ -229,6 +243,7 @@ class Session:
         """The types of the columns that COPY FROM gives values for."""
         with self._flow._lock:
             self._begin_statement()
+            self.check("insert", name)
             table = self._flow._core.table(name)
             return [table.schema.types[i] for i in targets(table, columns)]
 
@@ -241,6 +256,19 @@ class Session:
             table = flow._core.table(name)
             with self._working(flow._core.reader.interrupt), run.positions_unknown():
                 return copy_in(self.transaction, table, targets(table, columns), texts)
+
+    @property
+    def is_superuser(self) -> bool:
+        return self.role is None or self._flow.access().is_superuser(self.role)
+
+    def check(self, action: str, name: str) -> None:
+        """Raise InsufficientPrivilege unless this session's role may do something ("select", "insert", ...) with
+        a relation: for those who do it in another way than by a statement."""
+        with self._flow._lock:
+            catalog = self._flow._core.catalog
+            relation = catalog.find(name)
+            if relation is not None:
+                require(catalog.access, self.role, action, relation)
 
     # -- definitions -----------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
 import itertools
 import logging
 import secrets
@@ -35,6 +36,7 @@ from penstock.gateway.login import DATABASE, Access, Login, options_of
 from penstock.gateway.protocol import Connection, State
 from penstock.gateway.reports import error_report, notice_report
 from penstock.gateway.settings import VERSION, ClientSettings
+from penstock.sql.tokens import quote
 
 LOG = logging.getLogger("penstock.gateway")
 
@@ -45,6 +47,7 @@ class Server:
     def __init__(self, flow: Flow, access: Access | None = None, tls: ssl.SSLContext | None = None) -> None:
         self.flow = flow
         self.access = access or Access()
+        _make_roles(flow, self.access)
         self.tls = tls
         self.private = private_postgres(flow)
         self.pool = ThreadPoolExecutor(RUNNING_STATEMENTS_MAX, "penstock-statement")
@@ -99,7 +102,7 @@ class Client(asyncio.Protocol):
         self.task: asyncio.Task[None] | None = None
         self._number = 0
         self._connection = Connection()
-        self._login = Login(self._connection, server.access)
+        self._login = Login(self._connection, server.access)  # until we know where the client is
         self._dialogue: Dialogue | None = None
         self._transport: asyncio.Transport | None = None
         self._arrived = asyncio.Event()
@@ -115,6 +118,8 @@ class Client(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        is_local = _is_this_machine(transport.get_extra_info("peername"))
+        self._login = Login(self._connection, self.server.access, self.server.flow.access, is_local)
         loop = asyncio.get_running_loop()
         self.server.everyone.add(self)
         self._timer = loop.call_later(LOGIN_SECONDS_MAX, self._late)
@@ -249,7 +254,8 @@ class Client(asyncio.Protocol):
         }
         loop = asyncio.get_running_loop()
         self.session = await loop.run_in_executor(
-            self.server.pool, lambda: self.server.flow.session(define_at_once=True, constants=constants)
+            self.server.pool,
+            lambda: self.server.flow.session(define_at_once=True, constants=constants, role=user),
         )
         settings = ClientSettings(self.session, user)
         given = [settings.at_start(name, value) for name, value in options_of(self._login.parameters)]
@@ -296,6 +302,20 @@ class Client(asyncio.Protocol):
             self._connection.close()
             gathered.append(error_report(error, severity="FATAL"))
         yield b"".join(gathered), False
+
+
+def _make_roles(flow: Flow, access: Access) -> None:
+    """The roles of a file that the flow does not know are made: superusers, as all were before there were rights."""
+    for name in access.roles:
+        if name not in flow.access().roles:
+            flow.sql(f"CREATE ROLE {quote(name)} LOGIN SUPERUSER")
+
+
+def _is_this_machine(peer: object) -> bool:
+    """Whether a client's address is one of this machine's own; that of a socket in a folder is none."""
+    if not isinstance(peer, tuple) or not peer:
+        return True
+    return ipaddress.ip_address(str(peer[0]).partition("%")[0]).is_loopback
 
 
 def _next(portions: Iterator[tuple[bytes, bool]]) -> tuple[bytes, bool]:

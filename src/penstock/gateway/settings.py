@@ -54,6 +54,7 @@ SETTINGS = (
         ("public", "main", '"$user", public', "public, pg_catalog", ""),
     ),
     Setting("max_identifier_length", "63", fixed=True),
+    Setting("password_encryption", "scram-sha-256", ("scram-sha-256",)),
     Setting("bytea_output", "hex", ("hex",)),
     Setting("lc_collate", "C", fixed=True),
     Setting("lc_ctype", "C.UTF-8", fixed=True),
@@ -79,6 +80,7 @@ class ClientSettings:
         self._session = session
         self._first = {fold(s.name): s.value for s in SETTINGS}
         self._first["session_authorization"] = user
+        self._first["is_superuser"] = "on" if session.is_superuser else "off"
         self._values = dict(self._first)
 
     def reported(self) -> Iterator[tuple[str, str]]:

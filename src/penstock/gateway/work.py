@@ -16,10 +16,13 @@ from penstock.gateway.rewrite import without_catalog, without_public
 from penstock.gateway.settings import ClientSettings
 from penstock.gateway.types import column_type, parameter_type
 from penstock.sql import statements as st
+from penstock.sql.access_statements import ACCESS_STATEMENTS
 from penstock.sql.parse import parse, split
 
 _ENDS = (st.Commit, st.Rollback, st.RollbackTo)
-_DEFINITIONS = (st.CreateTable, st.CreateTableAs, st.CreateView, st.CreateMaterializedView, st.Drop)
+_DEFINITIONS = (
+    st.CreateTable, st.CreateTableAs, st.CreateView, st.CreateMaterializedView, st.Drop, *ACCESS_STATEMENTS,
+)  # fmt: skip
 
 
 class Work:

@@ -182,6 +182,15 @@ class Binder:
         named = mentions.relations(self._parsed(sql))
         return {by_name[name.lower()] for name in named if name.lower() in by_name}
 
+    def named(self, sql: str) -> tuple[set[str], set[str]] | None:
+        """The relations and functions whose names stand anywhere in a query; None if DuckDB's parser cannot tell."""
+        parsed = self._parsed(sql)
+        if parsed.get("error"):
+            return None
+        return mentions.named_relations(parsed), {
+            name for name, count in mentions.functions(parsed) if count >= 0
+        }
+
     def volatile_functions(self, sql: str) -> list[str]:
         """The functions that do not always give the same for the same arguments, also those of plain views.
 

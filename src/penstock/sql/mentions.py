@@ -49,6 +49,20 @@ def relations(item: Any, ctes: frozenset[str] = frozenset()) -> set[str]:
     return found
 
 
+def named_relations(item: Any) -> set[str]:
+    """Every name in a parse tree at which a relation can stand, also those that a WITH gives to something else."""
+    found: set[str] = set()
+    if isinstance(item, list):
+        for value in item:
+            found |= named_relations(value)
+    elif isinstance(item, dict):
+        if item.get("type") == "BASE_TABLE" and item.get("table_name"):
+            found.add(item["table_name"])
+        for value in item.values():
+            found |= named_relations(value)
+    return found
+
+
 def functions(item: Any) -> dict[tuple[str, int], None]:
     """The functions of a parse tree with their number of arguments, and columns that may be functions (-1)."""
     found: dict[tuple[str, int], None] = {}
