@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -42,31 +42,46 @@ class RelationOutline:
 class Outline:
     """All of them, at one version of the catalog: the same version is the same outline."""
 
-    version: tuple[int, int]
+    version: tuple[Catalog, int]
     relations: tuple[RelationOutline, ...] = ()
     access: Access = field(default_factory=Access)
 
 
-def outline(flow: Flow, known: Outline | None = None) -> Outline:
-    """The flow's outline; the one that is known if nothing has changed since."""
+def outline(flow: Flow, known: Outline | None = None, extra: Iterable[RelationOutline] = ()) -> Outline:
+    """The flow's outline, with further relations; the one that is known if nothing has changed since."""
+    if known is not None and known.version == _version(flow):  # without the lock: a tick may have it for long
+        return known
     with flow._lock:
         flow._check_open()
         catalog = flow._core.catalog
-        version = id(catalog), catalog.changes  # a reader of another process's flow may get a new catalog
-        if known is not None and known.version == version:
-            return known
-        return Outline(version, tuple(_relation(r) for r in catalog), catalog.access)
+        relations = (*(_relation(r) for r in catalog), *extra)
+        return Outline(_version(flow), relations, catalog.access)
+
+
+def extra_relations(
+    schema: str, relations: Iterable[tuple[str, Iterable[tuple[str, str]]]]
+) -> tuple[RelationOutline, ...]:
+    """Relations of a schema of the server's own, given as names with their columns (names and DuckDB's types).
+
+    >>> extra_relations("penstock", [("epochs", [("epoch", "BIGINT")])])[0].columns
+    (ColumnOutline(name='epoch', type='BIGINT', not_null=False, default=None),)
+    """
+    return tuple(  # below zero, where no relation of a flow has its number
+        RelationOutline(-number, schema, name, "view", tuple(ColumnOutline(n, t) for n, t in columns))
+        for number, (name, columns) in enumerate(relations, start=1)
+    )
+
+
+def _version(flow: Flow) -> tuple[Catalog, int]:
+    """A reader of another process's flow may get a new catalog."""
+    catalog = flow._core.catalog
+    return catalog, catalog.changes
 
 
 def relation_names(flow: Flow) -> Callable[[str], bool]:
     """Whether a name is one of the flow's relations."""
 
-    def is_known(name: str) -> bool:
-        with flow._lock:
-            catalog: Catalog = flow._core.catalog
-            return catalog.find(name) is not None
-
-    return is_known
+    return lambda name: flow._core.catalog.find(name) is not None
 
 
 def _relation(relation: Relation) -> RelationOutline:

@@ -7,6 +7,7 @@ PostgreSQL, and its folder is deleted.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import resource
@@ -20,6 +21,7 @@ from pathlib import Path
 
 STARTED, FAILED = "started", "failed: "
 _STOP_SECONDS_MAX = 5
+_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,9 @@ def _start(plan: Plan, programs: Path) -> subprocess.Popen[bytes]:
 
     def confine() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if sys.platform == "linux":  # elsewhere shared libraries count, and are many
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT)  # should the keeper itself be killed
+            # Elsewhere shared libraries count, and are many.
             resource.setrlimit(resource.RLIMIT_AS, (plan.memory_bytes_max, plan.memory_bytes_max))
 
     with open(f"{plan.folder}/log", "wb") as log:

@@ -44,6 +44,7 @@ _SETTINGS = {
     "idle_in_transaction_session_timeout": f"{CATALOG_SECONDS_MAX}s",
     "temp_file_limit": "256MB",
     "work_mem": "16MB",
+    "search_path": "public",  # not "$user": there may be a schema with the name of a role
     "timezone": "UTC",
     "log_timezone": "UTC",
     "autovacuum": "off",

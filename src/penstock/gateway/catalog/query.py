@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from penstock.engine.flow import Flow
-from penstock.engine.outline import outline, relation_names
+from penstock.engine.outline import RelationOutline, outline, relation_names
 from penstock.engine.session import Session
 from penstock.gateway.backend import Field
 from penstock.gateway.catalog.classify import catalog_query, may_be_catalog, renamed
@@ -119,9 +119,11 @@ class CatalogDoor:
                 connection.run("ROLLBACK")
 
 
-def private_postgres(flow: Flow) -> PrivatePostgres:
-    """One for a server: nothing is started before it is asked."""
-    return PrivatePostgres(lambda known: outline(flow, known))
+def private_postgres(flow: Flow, extra: Iterable[RelationOutline] = ()) -> PrivatePostgres:
+    """One for a server: nothing is started before it is asked. `extra` are relations of the server's own, such as
+    those of `penstock`: they are only shown in the catalog, and read elsewhere."""
+    further = tuple(extra)
+    return PrivatePostgres(lambda known: outline(flow, known, further))
 
 
 def _columns(found: Rows) -> Columns:
