@@ -323,6 +323,7 @@ REFUSED = (
     ("CREATE TABLE pg_catalog.x (a INT)", None),
     ("COPY pg_class TO '/tmp/x'", None),
     ("COPY (SELECT 1) TO PROGRAM 'true'", None),
+    ("COPY (SELECT relname FROM pg_class) TO STDOUT", "0A000"),
     ("DO $$ BEGIN END $$", None),
     ("SET ROLE pg_read_server_files", None),
     ("SELECT * FROM pg_class, orders", "0A000"),

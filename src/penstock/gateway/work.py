@@ -8,7 +8,9 @@ from penstock.base.errors import SqlSyntaxError, TransactionError, TransactionFa
 from penstock.engine.session import Answer, Session
 from penstock.gateway import commands as c
 from penstock.gateway.catalog.query import CatalogDoor, CatalogQuery
-from penstock.gateway.errors import UndefinedCursor, UndefinedStatement
+from penstock.gateway.command import Command
+from penstock.gateway.copy_command import Copy
+from penstock.gateway.errors import NotSupported, UndefinedCursor, UndefinedStatement
 from penstock.gateway.own import command_columns, run_command
 from penstock.gateway.portals import Portal, Prepared
 from penstock.gateway.result import Result
@@ -133,11 +135,19 @@ class Work:
         sql = without_public(without_catalog(sql, self.functions))
         command = c.read_command(sql)
         if command is not None:
+            self._check_copy(command)
             return Prepared(sql, command, None, oids)
         statements = parse(sql) if split(sql) else []
         if len(statements) > 1:
             raise SqlSyntaxError("cannot insert multiple commands into a prepared statement")
         return Prepared(sql, None, statements[0] if statements else None, oids)
+
+    def _check_copy(self, command: Command) -> None:
+        """COPY is the engine's, which does not know the catalog as clients do."""
+        if not isinstance(command, Copy) or command.query is None or self.catalog is None:
+            return
+        if self.catalog.read(command.query, self.functions) is not None:
+            raise NotSupported("COPY of a catalog query", hint="SELECT gives the same rows.")
 
     def statement(self, name: str) -> Prepared:
         if name not in self.statements:

@@ -32,6 +32,7 @@ _MISSING = (
     "SYSID",
     "ADMIN",
 )
+_NAME_BYTES_MAX = 63  # as in Postgres, where roles are shown
 _RESERVED = ("public", "none", "current_user", "session_user", "current_role")
 
 
@@ -41,8 +42,11 @@ def parse_create_role(c: Cursor, text: Slice) -> Statement:
     if not is_user:
         c.expect("ROLE")
     name = role_name(c)
+    offset = c.tokens[c.position - 1].offset
     if name in _RESERVED or name.startswith("pg_"):
-        raise SqlSyntaxError(f'the role name "{name}" is reserved', position=c.tokens[c.position - 1].offset)
+        raise SqlSyntaxError(f'the role name "{name}" is reserved', position=offset)
+    if len(name.encode()) > _NAME_BYTES_MAX:
+        raise SqlSyntaxError(f"the name of a role has at most {_NAME_BYTES_MAX} bytes", position=offset)
     options, member_of = _role_options(c, is_user)
     return CreateRole(_hidden(c, text), (), name, options, member_of)
 

@@ -47,7 +47,7 @@ def may_be_catalog(sql: str) -> bool:
     >>> may_be_catalog("SELECT relname FROM pg_class")
     True
     """
-    if _HINT_OF_CATALOG.search(sql) is None or _QUERY.match(sql) is None:
+    if _QUERY.match(sql) is None or _HINT_OF_CATALOG.search(sql) is None:
         return False
     words = (t.text for t in tokenize(sql) if t.kind in ("word", "quoted"))
     return any(_HINT_OF_CATALOG.search(word) for word in words)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -107,10 +106,14 @@ def _start(plan: Plan, programs: Path) -> subprocess.Popen[bytes]:
     command = [str(programs / "postgres"), "-D", f"{plan.folder}/data"]
     command += [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
 
-    def confine() -> None:
+    import resource  # which not every system has: this file is read there, too
+
+    libc = ctypes.CDLL(None)
+
+    def confine() -> None:  # as the other user, who may not be able to read Python's modules
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT)  # should the keeper itself be killed
+            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT)  # should the keeper itself be killed
             # Elsewhere shared libraries count, and are many.
             resource.setrlimit(resource.RLIMIT_AS, (plan.memory_bytes_max, plan.memory_bytes_max))
 

