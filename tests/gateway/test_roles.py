@@ -250,7 +250,12 @@ def test_words_that_are_refused(shop: Flow) -> None:
 
 def test_passwords(shop: Flow, url: str) -> None:
     with as_role(url, "penstock") as owner:
+        notices: list[str] = []
+        owner.add_notice_handler(lambda notice: notices.append(str(notice.message_primary)))
         owner.execute("CREATE USER carl PASSWORD 'sésame'")
+        assert notices == [
+            'the superuser "penstock" has no password: from this machine anybody can connect as it'
+        ]
         owner.execute("CREATE ROLE group_only")
     with as_role(url, "carl", "sésame") as carl:
         assert carl.execute("SELECT current_user").fetchone() == ("carl",)

@@ -33,6 +33,7 @@ from penstock.base.errors import (
     UndefinedSavepoint,
 )
 from penstock.engine import statements as run
+from penstock.engine.access import Access
 from penstock.engine.copy_in import copy_in, targets
 from penstock.engine.describe import Description, describe
 from penstock.engine.past_relations import past_relations
@@ -257,9 +258,13 @@ class Session:
             with self._working(flow._core.reader.interrupt), run.positions_unknown():
                 return copy_in(self.transaction, table, targets(table, columns), texts)
 
+    def access(self) -> Access:
+        """Roles, owners and grants, as they are now."""
+        return self._flow.access()
+
     @property
     def is_superuser(self) -> bool:
-        return self.role is None or self._flow.access().is_superuser(self.role)
+        return self.role is None or self.access().is_superuser(self.role)
 
     def check(self, action: str, name: str) -> None:
         """Raise InsufficientPrivilege unless this session's role may do something ("select", "insert", ...) with

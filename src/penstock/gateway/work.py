@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from penstock.base.errors import SqlSyntaxError, TransactionError, TransactionFailed
+from penstock.engine.access import SUPERUSER
 from penstock.engine.session import Answer, Session
 from penstock.gateway import commands as c
 from penstock.gateway.catalog.query import CatalogDoor, CatalogQuery
@@ -18,7 +19,7 @@ from penstock.gateway.rewrite import without_catalog, without_public
 from penstock.gateway.settings import ClientSettings
 from penstock.gateway.types import column_type, parameter_type
 from penstock.sql import statements as st
-from penstock.sql.access_statements import ACCESS_STATEMENTS
+from penstock.sql.access_statements import ACCESS_STATEMENTS, AlterRole, CreateRole
 from penstock.sql.parse import parse, split
 
 _ENDS = (st.Commit, st.Rollback, st.RollbackTo)
@@ -223,6 +224,17 @@ class Work:
         if defines:
             self.session.begin()
         self._keep(portal, answer)
+        self._warn_of_open_door(portal)
+
+    def _warn_of_open_door(self, portal: Portal) -> None:
+        """Somebody gets a password: it is of little use while everybody here can be the superuser without one."""
+        statement = portal.prepared.statement
+        if isinstance(statement, (CreateRole, AlterRole)) and statement.options.password is not None:
+            owner = self.session.access().roles[SUPERUSER]
+            if owner.login and owner.verifier is None:
+                portal.notices.append(
+                    f'the superuser "{SUPERUSER}" has no password: from this machine anybody can connect as it'
+                )
 
     def _keep(self, portal: Portal, answer: Answer) -> None:
         if answer.has_rows:

@@ -22,6 +22,12 @@ _HINT_OF_CATALOG = re.compile(
     r"|inet_(?:server|client)_(?:addr|port)|quote_(?:ident|literal|nullable)|txid_current|current_setting|set_config)",
     re.IGNORECASE,
 )
+# Pieces of those words: to look for them takes a microsecond, where the expression takes ten.
+_PIECES = (
+    "pg_", "information_schema", "regclass", "regtype", "regproc", "regoper", "regnamespace", "regrole", "regcollation",
+    "regconfig", "_privilege", "to_reg", "_description", "format_type", "current_schemas", "row_security", "inet_",
+    "quote_", "txid_current", "current_setting", "set_config",
+)  # fmt: skip
 _QUERY = re.compile(
     r"\s*(?:--[^\n]*\n\s*|/\*.*?\*/\s*)*(?:SELECT|WITH|TABLE|VALUES|\()", re.IGNORECASE | re.DOTALL
 )
@@ -47,7 +53,10 @@ def may_be_catalog(sql: str) -> bool:
     >>> may_be_catalog("SELECT relname FROM pg_class")
     True
     """
-    if _QUERY.match(sql) is None or _HINT_OF_CATALOG.search(sql) is None:
+    if _QUERY.match(sql) is None:
+        return False
+    folded = sql.lower()
+    if not any(piece in folded for piece in _PIECES):
         return False
     words = (t.text for t in tokenize(sql) if t.kind in ("word", "quoted"))
     return any(_HINT_OF_CATALOG.search(word) for word in words)
