@@ -30,6 +30,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 \
 		$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@$(BIN)/python -m penstock.run.spark.install
 	@touch $@
 	@echo "Done: $(VENV) has penstock and all it needs."
 

@@ -2,17 +2,20 @@
 
 from penstock.base.errors import *  # noqa: F403
 from penstock.base.errors import __all__ as _errors
+from penstock.base.version import VERSION
 from penstock.engine.flow import Flow, StateEntry, TickSummary
 from penstock.engine.session import Session
 from penstock.engine.verify import Check
 from penstock.engine.watch import Change, Watch
+from penstock.run.spark.session import Spark
 
-__version__ = "0.1.0"
+__version__ = VERSION
 __all__ = [
     "Change",
     "Check",
     "Flow",
     "Session",
+    "Spark",
     "StateEntry",
     "TickSummary",
     "Watch",

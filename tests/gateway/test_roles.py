@@ -47,6 +47,7 @@ def denied(connection: psycopg.Connection, sql: str) -> None:
 
 READS_SECRET = (
     "SELECT * FROM secret",
+    "SELECT word FROM secret WHERE id = 1",
     "SELECT * FROM public.secret",
     "TABLE secret",
     "FROM secret",
@@ -297,6 +298,24 @@ def test_roles_and_rights_are_kept_and_passwords_are_not(tmp_path: Path) -> None
     stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert b"very secret words" not in stored
     assert b"very secret words" not in json.dumps(list(map(repr, before.roles.values()))).encode()
+
+
+def test_the_audit_log_has_changes_of_rights_and_is_for_superusers(
+    shop: Flow, ann: psycopg.Connection, url: str
+) -> None:
+    with as_role(url, "penstock") as owner:
+        owner.execute("CREATE ROLE eve LOGIN PASSWORD 'sesame'")
+        owner.execute("GRANT SELECT ON orders TO eve")
+        rows = owner.execute(
+            "SELECT actor, detail::text FROM penstock.audit_log WHERE event = 'role'"
+        ).fetchall()
+    assert [(actor, "sesame" in detail) for actor, detail in rows][-2:] == [("penstock", False)] * 2
+    assert "GRANT SELECT ON orders TO eve" in rows[-1][1]
+    denied(ann, "SELECT * FROM penstock.audit_log")
+    denied(ann, "SELECT (SELECT max(event) FROM penstock.audit_log)")
+    assert ann.execute("SELECT count(*) FROM penstock.tables").fetchall() == [(3,)]
+    denied(ann, "ALTER SYSTEM PAUSE")
+    denied(ann, "ALTER MATERIALIZED VIEW totals SET (freshness = '1s')")
 
 
 def test_definitions_of_roles_inside_a_transaction_take_effect_at_once(shop: Flow, url: str) -> None:

@@ -191,6 +191,13 @@ class FlowClosed(PenstockError):
     sqlstate = "55000"
 
 
+class FlowPaused(PenstockError):
+    """Changes are refused until somebody says ALTER SYSTEM RESUME."""
+
+    sqlstate = "55000"
+    retry = True
+
+
 class WatchOverflow(PenstockError):
     """A watch was not read while its bounded queue filled."""
 
@@ -298,6 +305,26 @@ class MemoryLimitExceeded(PenstockError):
     """A tick needs more memory than the flow may use."""
 
     sqlstate = "53200"
+
+
+class SinkFailed(PenstockError):
+    """An epoch is committed, and the function that was to take it has failed."""
+
+    sqlstate = "58000"
+    retry = True
+
+
+class SparkFailed(PenstockError):
+    """A job on Spark failed for a reason that lies in the cluster."""
+
+    sqlstate = "58000"
+    retry = True
+
+
+class SparkUnavailable(PenstockError):
+    """Spark cannot run here: Java, PySpark or a Java library of a connector is missing."""
+
+    sqlstate = "0A000"
 
 
 __all__ = [name for name, value in list(globals().items()) if isinstance(value, type)]

@@ -19,7 +19,7 @@ STEPS = (
     "commit.files",  # large deltas of an epoch are written as files
     "commit.write",  # the one write that makes epochs exist
     "commit.durable",  # ... and is on storage
-    "define.write",  # a catalog change with its manifest
+    "define.write",  # a catalog change, or an epoch whose state tasks have written, with its manifest
     "flush.capture",  # the batches to write are picked
     "flush.file",  # one batch is written as a file
     "flush.write",  # the manifest that names them

@@ -237,3 +237,73 @@ CATALOG_ROWS_MAX = 500_000
 CATALOG_BYTES_MAX = 128 << 20
 CATALOG_MEMORY_BYTES_MAX = 1 << 30
 CATALOG_START_SECONDS_MAX = 60
+
+# -- epochs in several places: run/, run/spark/ ------------------------------------------------
+
+# A packet's payload: large enough that a shuffle moves columns and not rows, small enough that several
+# of them fit into a task's memory, and into what one row of Spark's may have (2 GB).
+PACKET_BYTES_MAX = 16 * 2**20
+
+# What a task gives is handed to the driver itself up to this size, and is a file beyond it.
+RECEIPT_BYTES_MAX = 32 * 2**10
+
+# State in the driver's memory travels with the program up to this size; more is written to files first.
+SHIPPED_BYTES_MAX = 4 * 2**20
+
+# Packets that the driver sends travel with the job up to this size, and as a DataFrame beyond it.
+SENT_BYTES_MAX = 2**20
+
+# Files that a task's process keeps mapped for the tasks after it.
+TASK_BATCHES_OPEN_MAX = 1_000
+
+# Where there is a Spark engine, runs of more rows than this are put together by it, and not by the driver.
+MERGE_HERE_ROWS_MAX = 2_000_000
+
+# An epoch is cut into one partition for so many changed rows; below it one task does everything.
+PARTITION_ROWS = 50_000
+
+# A key is hot if a delta of at least so many rows, of which so many are looked at, has it in more than half
+# of a partition's share of them.
+HOT_KEY_ROWS_MIN = 10_000
+HOT_KEY_SAMPLE_ROWS = 2_000
+
+# The audit log: entries, how old they may get (30 days), and the bytes of one entry's detail. It is held in memory
+# and read at every opening, so it is small: 10,000 entries are read in a tenth of a second.
+AUDIT_ENTRIES_MAX = 10_000
+AUDIT_SECONDS_MAX = 30 * 86_400
+AUDIT_DETAIL_BYTES_MAX = 2_000
+
+# Freshness is judged over this long, second by second; a target below the smallest would measure the clock.
+FRESHNESS_WINDOW_SECONDS = 300
+FRESHNESS_TARGET_SECONDS_MIN = 0.01
+
+# A view that has met its target for this share of the window is healthy: one late epoch in a while is not news.
+FRESHNESS_HEALTHY_SHARE = 0.99
+
+# Changes that took longer than the smallest target to become visible, kept one by one; with more of them the window
+# that is judged gets shorter, and says so.
+LATE_CHANGES_MAX = 50_000
+
+# Epochs that `penstock.epochs` shows.
+EPOCHS_SHOWN_MAX = 10_000
+
+# A change of more rows than this is a load: views that wait for it are being backfilled.
+LOAD_ROWS_MIN = 200_000
+
+# Epochs of fewer rows than this run inline without a thought: no job on a cluster is as quick.
+AUTO_ROWS_MIN = 10_000
+
+# Rows of a DataFrame that a task turns into packets at a time.
+FRAME_ROWS_AT_ONCE = 500_000
+
+# Rows that a task hands to Spark at a time, when a DataFrame is read from a flow.
+READ_ROWS_AT_ONCE = 100_000
+
+# Rows of a snapshot for one partition of a DataFrame.
+SNAPSHOT_PARTITION_ROWS = 1_000_000
+
+# A partition that had more rows than so many, and more than so many times its share, is cut in two for the next
+# epoch; at most until there are so many times the partitions that there were.
+SPLIT_ROWS_MIN = 20_000
+SPLIT_SHARE = 2.0
+SPLIT_PARTITIONS_MAX = 4

@@ -12,7 +12,7 @@ from typing import Any
 from penstock.base.errors import CorruptState, PenstockError
 from penstock.circuit.build import ArrangementKey, Registry
 from penstock.circuit.circuit import Circuit, CircuitNode
-from penstock.circuit.operator import Operator
+from penstock.circuit.operator import Operator, Recipe
 from penstock.circuit.operators.aggregate import Aggregate, AggregateInput
 from penstock.circuit.operators.arrange import Arrange
 from penstock.circuit.operators.constant import Constant
@@ -36,6 +36,11 @@ OPERATORS: tuple[type[Operator], ...] = (
     ThresholdJoin, TopK, Union,
 )  # fmt: skip
 _BY_NAME = {cls.__name__: cls for cls in OPERATORS}
+
+
+def make_operator(recipe: Recipe) -> Operator:
+    """The operator that a recipe is of."""
+    return _BY_NAME[recipe.name](*recipe.args, **recipe.kwargs)
 
 
 def encode_circuit(circuit: Circuit, registry: Registry) -> Json:

@@ -21,6 +21,7 @@ from penstock.base.limits import (
 )
 from penstock.circuit.fragment import HASHES
 from penstock.state.batch import Batch, Layout, build, merge
+from penstock.state.batch_file import FileRef
 from penstock.state.output import Allocate, Output, in_memory
 from penstock.zset.zset import ZSet, union
 
@@ -49,6 +50,22 @@ def first_to_merge(runs: Sequence[int], fresh: int) -> int:
             return at
         total += sum(runs[like:at])
         at = like
+
+
+def levels(runs: Sequence[Batch]) -> list[tuple[int, int]]:
+    """Where each run begins, and its rows: files that stand side by side in the order of their hashes and
+    share none, as the tasks of one epoch write them, count as one run."""
+    found: list[tuple[int, int]] = []
+    last: int | None = None
+    for number, run in enumerate(runs):
+        span = run.ref.span if isinstance(run.ref, FileRef) else None
+        if span is not None and last is not None and span[0] > last:
+            start, rows = found[-1]
+            found[-1] = (start, rows + len(run))
+        else:
+            found.append((number, len(run)))
+        last = None if span is None else span[1]
+    return found
 
 
 def gather(layout: Layout, parts: Sequence[ZSet | Batch], allocate: Allocate = in_memory) -> Batch | None:

@@ -38,8 +38,9 @@ class Files:
         cache: LocalCache | None,
         parents: Sequence[tuple[Objects, LocalCache | None]] = (),
         scratch: Scratch | None = None,
+        session: str | None = None,
     ) -> None:
-        self.session = uuid.uuid4().hex[:12]
+        self.session = session or new_session()
         self.objects = own
         self._cache = cache
         self._parents = list(parents)
@@ -58,13 +59,13 @@ class Files:
         if self._scratch is None or size < SCRATCH_BYTES_MIN:
             data = serialise(hashes, columns, measures)
             name = self._put(lambda name: self.objects.put(name, data))
-            return self._written(describe(name, data, len(measures[0])))
+            return self._written(describe(name, data, len(measures[0]), hashes))
         with self._scratch.file() as path:
             with pa.OSFile(str(path), "wb") as sink:
                 write(sink, hashes, columns, measures)
             name = self._put(lambda name: self.objects.put_file(name, path))
             with pa.memory_map(str(path)) as mapped:
-                return self._written(describe(name, mapped.read_buffer(), len(measures[0])))
+                return self._written(describe(name, mapped.read_buffer(), len(measures[0]), hashes))
 
     def _written(self, ref: FileRef) -> FileRef:
         self.bytes_written += ref.bytes
@@ -173,6 +174,12 @@ class Files:
         for cache in (self._cache, *(cache for _, cache in self._parents)):
             if cache is not None:
                 cache.close()
+
+
+def new_session(of: str | None = None) -> str:
+    """A name that no other writer has; `of` another one, whose files these count as."""
+    mine = uuid.uuid4().hex[:12]
+    return mine if of is None else f"{of}-{mine}"
 
 
 def _mapped(objects: Objects, name: str, path: Path, bytes: int) -> pa.Buffer:

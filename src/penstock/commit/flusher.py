@@ -6,14 +6,15 @@ from running the same epochs again. A flush writes what is new, and now and then
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.base import faults
-from penstock.base.limits import CHUNK_BYTES_MAX
+from penstock.base.limits import CHUNK_BYTES_MAX, MERGE_HERE_ROWS_MAX
 from penstock.commit import keys
-from penstock.commit.compaction import first_to_merge, gather, merge_in_slices
+from penstock.commit.compaction import first_to_merge, gather, levels, merge_in_slices
 from penstock.commit.files import Files
 from penstock.commit.manifest import ChunkRef, Manifest, Ref
 from penstock.commit.truth import Truth
@@ -59,6 +60,7 @@ class Flusher:
         self._runs = runs
         self._waiting: dict[str, Fresh] = {}  # what flushes that failed have not written
         self._lock = threading.Lock()
+        self.merge_elsewhere: Callable[[Layout, Sequence[Batch]], Sequence[Batch]] | None = None
 
     def flush(
         self,
@@ -67,6 +69,7 @@ class Flusher:
         deletes: Iterable[bytes] = (),
         history_from: tuple[int, int] | None = None,
         step: str = "flush",
+        merges: bool = True,
     ) -> Runs:
         """Write the manifest of what was captured, and with it whatever else must become true at once.
 
@@ -80,7 +83,7 @@ class Flusher:
             merged: Runs = {}
             for name, fresh in waiting.items():
                 known = [] if fresh.is_new else self._runs.get(name, [])
-                runs[name] = self._with_fresh(known, fresh, writing)
+                runs[name] = self._with_fresh(known, fresh, writing, merges)
                 if runs[name][: len(known)] != known or _is_large(runs[name][len(known) :]):
                     merged[name] = runs[name]
             slots = {name: tuple([writing.ref(run) for run in found]) for name, found in runs.items()}
@@ -105,15 +108,34 @@ class Flusher:
             self.manifest, self._runs, self._waiting = manifest, runs, {}
             return merged
 
-    def _with_fresh(self, runs: list[Batch], fresh: Fresh, writing: _Writing) -> list[Batch]:
+    def _with_fresh(self, known: list[Batch], fresh: Fresh, writing: _Writing, merges: bool) -> list[Batch]:
         """The runs of one piece of state with what is new, some of them put together where that is due."""
-        new = gather(fresh.layout, fresh.parts, self._allocate)
-        if new is None:
+        runs = [*known, *self._new_runs(fresh)]
+        found = levels(runs)
+        if not found:
             return runs
-        at = first_to_merge([len(run) for run in runs], len(new))
-        if at < len(runs):
-            new = merge_in_slices(fresh.layout, [*runs[at:], new], self._allocate)
-        return [*runs[:at], writing.stored(new)] if len(new) else runs[:at]
+        *older, newest = [rows for _, rows in found]
+        at = first_to_merge(older, newest) if merges else len(older)
+        if at < len(older):
+            start = found[at][0]
+            merged = self._put_together(fresh.layout, runs[start:], writing)
+            runs = [*runs[:start], *[run for run in merged if len(run)]]
+        return [writing.stored(run) for run in runs]
+
+    def _new_runs(self, fresh: Fresh) -> Iterator[Batch]:
+        """What is new: batches that tasks have written as files are runs already, the rest becomes one."""
+        for is_stored, parts in itertools.groupby(fresh.parts, lambda p: isinstance(p, StoredBatch)):
+            if is_stored:
+                yield from parts  # type: ignore[misc]
+            else:
+                new = gather(fresh.layout, list(parts), self._allocate)
+                if new is not None:
+                    yield new
+
+    def _put_together(self, layout: Layout, runs: Sequence[Batch], writing: _Writing) -> Sequence[Batch]:
+        if self.merge_elsewhere is not None and sum(len(r) for r in runs) > MERGE_HERE_ROWS_MAX:
+            return self.merge_elsewhere(layout, [writing.stored(run) for run in runs])
+        return [merge_in_slices(layout, runs, self._allocate)]
 
     def forget_parents(self) -> None:
         """Write a manifest that needs no other flow's files, before those may go."""

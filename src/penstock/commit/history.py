@@ -18,7 +18,7 @@ from penstock.commit.record import EpochRecord, Part, decode_group
 from penstock.commit.truth import Truth
 from penstock.state.packing import unpack
 from penstock.zset.types import SqlType
-from penstock.zset.zset import ZSet
+from penstock.zset.zset import ZSet, union
 
 
 def now_us() -> int:
@@ -77,15 +77,20 @@ class History:
         self, relation: int, types: Sequence[SqlType], first: int, last: int
     ) -> Iterator[tuple[int, int, ZSet]]:
         """The epochs from `first` to `last` that changed the relation: number, time, delta."""
+        for record in self.records(first, last):
+            parts = record.parts_of(relation)
+            if parts:
+                yield record.epoch, record.time_us, read_parts(self._files(), parts, types)
+
+    def records(self, first: int, last: int) -> Iterator[EpochRecord]:
+        """The epochs from `first` to `last`, all of them."""
         expected = first
         for record in read_log(self._truth, first):
             # The writer may forget epochs while somebody reads: half of a history would be wrong.
             if record.epoch > last or record.epoch != expected:
                 break
             expected += 1
-            part = record.part(relation)
-            if part is not None:
-                yield record.epoch, record.time_us, read_part(self._files(), part, types)
+            yield record
         if expected <= last:
             self.check(expected - 1)
             raise CorruptState(f"epoch {expected} is not in the log of epochs")
@@ -131,8 +136,12 @@ def read_log(truth: Truth, first: int, page_rows: int = SCAN_ROWS_MAX) -> Iterat
                 yield record
 
 
-def read_part(files: Files, part: Part, types: Sequence[SqlType]) -> ZSet:
+def read_parts(files: Files, parts: Sequence[Part], types: Sequence[SqlType]) -> ZSet:
     """The rows of one relation's delta."""
+    return union([_read_part(files, part, types) for part in parts])
+
+
+def _read_part(files: Files, part: Part, types: Sequence[SqlType]) -> ZSet:
     if part.file is not None:
         batch = files.batch(part.file, types)
         batch.file()  # mapped now: when history has been forgotten the file may be gone

@@ -3,7 +3,8 @@
 Whoever commits hands an entry over and goes on; a thread writes what has gathered. An entry that
 somebody waits for is written at once, together with every other that has come meanwhile (group
 commit); the others at the latest after the commit interval. Order is kept, so a crash can only lose
-the last epochs, each of them whole.
+the last epochs, each of them whole. What else has to be written (the audit log) goes along with them, or
+by itself when no epoch comes within the interval.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 from penstock.base import faults
 from penstock.base.errors import PenstockError, StorageError
 from penstock.base.limits import CHUNK_BYTES_MAX, JOURNAL_BYTES_MAX, STORAGE_CALL_SECONDS_MAX
+from penstock.commit.alongside import Alongside, Nothing
 from penstock.commit.record import EpochRecord, Part, log_writes
 from penstock.commit.truth import Truth
 from penstock.state.batch import Batch
@@ -53,11 +55,19 @@ class Journal:
         epoch: int,
         interval_s: float,
         on_write: Callable[[Sequence[EpochRecord]], None] = lambda _: None,
+        alongside: Alongside | None = None,
+        on_stop: Callable[[PenstockError], None] = lambda _: None,
+        clock_us: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
         self._truth = truth
         self._write_file = write_file
         self._interval_s = interval_s
         self._on_write = on_write
+        self._alongside: Alongside = alongside or Nothing()
+        self._on_stop = on_stop
+        self._clock_us = clock_us
+        self.writing_us: int | None = None  # since when storage has been writing
+        self._woken = False  # there is something to write beside epochs
         self._waiting: deque[Entry] = deque()
         self._waiting_bytes = 0
         self._changed = threading.Condition()
@@ -82,6 +92,16 @@ class Journal:
             self._waiting_bytes += size
             if len(self._waiting) == 1:
                 self._changed.notify_all()
+
+    def is_full(self, entry: Entry) -> bool:
+        """Whether handing this over would have to wait until storage has caught up."""
+        return bool(self._waiting) and self._waiting_bytes + entry.size() > JOURNAL_BYTES_MAX
+
+    def wake(self) -> None:
+        """There is something to write alongside."""
+        with self._changed:
+            self._woken = True
+            self._changed.notify_all()
 
     def wait(self, epoch: int) -> None:
         """Return when the epoch is on storage; raise if it cannot be brought there."""
@@ -130,27 +150,35 @@ class Journal:
         while True:
             entries = self._next_group()
             if entries is None:
+                self._write_alongside()
                 return
+            if not entries:
+                self._write_alongside()
+                continue
+            self.writing_us = self._clock_us()
             try:
                 self._write(entries)
             except BaseException as error:
                 self.fail(error)
                 return
+            finally:
+                self.writing_us = None
             with self._changed:
                 self.durable = entries[-1].epoch
                 self._changed.notify_all()
 
     def _next_group(self) -> list[Entry] | None:
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closing)
-            if not self._waiting:
+            self._changed.wait_for(lambda: self._waiting or self._woken or self._closing)
+            if self._closing and not self._waiting:
                 return None
             until = time.monotonic() + self._interval_s
-            while not self._closing and self._urgent < self._waiting[0].epoch:
+            while not self._closing and (not self._waiting or self._urgent < self._waiting[0].epoch):
                 left = until - time.monotonic()
                 if left <= 0 or not self._changed.wait(left):
                     break
             entries = list(self._waiting)
+            self._woken = False
             self._waiting.clear()
             self._waiting_bytes = 0
             self._changed.notify_all()
@@ -164,11 +192,26 @@ class Journal:
         for entry in entries:
             puts.update(entry.puts)
             deletes += entry.deletes
+        more = self._alongside.take()
+        puts.update(more.puts)
+        deletes += more.deletes
         with faults.step("commit.write"):
             self._truth.write(puts, [key for key in deletes if key not in puts])
         with faults.step("commit.durable"):
             self._truth.flush()
         self._on_write(records)
+
+    def _write_alongside(self) -> None:
+        """Write what is not epochs. No promise hangs on it, so a failure stops nothing: it is tried again with
+        the next epoch, which does stop the flow if it fails as well."""
+        writes = self._alongside.take()
+        if not writes.puts or self.failure is not None:
+            return
+        try:
+            self._truth.write(writes.puts, writes.deletes)
+            self._truth.flush()
+        except PenstockError:
+            self._alongside.put_back(writes)
 
     def record(self, entry: Entry) -> EpochRecord:
         """The entry as it is written: small deltas packed, large ones as files."""
@@ -197,3 +240,4 @@ class Journal:
             self.failure = error
             self._waiting.clear()
             self._changed.notify_all()
+        self._on_stop(error)

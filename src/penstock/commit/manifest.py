@@ -28,13 +28,15 @@ Ref = FileRef | ChunkRef
 
 def ref_to_json(ref: Ref) -> list[Any]:
     if isinstance(ref, FileRef):
-        return ["f", ref.name, ref.bytes, ref.rows, ref.checksum, ref.checksums]
+        span = [] if ref.span is None else [list(ref.span)]
+        return ["f", ref.name, ref.bytes, ref.rows, ref.checksum, ref.checksums, *span]
     return ["c", ref.number, ref.rows, ref.bytes]
 
 
 def ref_from_json(value: list[Any]) -> Ref:
     if value[0] == "f":
-        return FileRef(value[1], value[2], value[3], value[4], value[5])
+        span = tuple(value[6]) if len(value) > 6 else None
+        return FileRef(value[1], value[2], value[3], value[4], value[5], span)
     if value[0] == "c":
         return ChunkRef(value[1], value[2], value[3])
     raise CorruptState(f"the manifest names a batch of the unknown kind {value[0]!r}")

@@ -29,7 +29,7 @@ _SUM = struct.Struct("<Q")
 
 @dataclass(frozen=True)
 class Part:
-    """One relation's delta: packed rows, or the file that has them."""
+    """Rows of one relation's delta: packed, or the file that has them."""
 
     relation: int
     packed: bytes = b""
@@ -45,8 +45,9 @@ class EpochRecord:
     parts: tuple[Part, ...]
     note: dict[str, Any] = field(default_factory=dict)  # offsets and keys that came with it
 
-    def part(self, relation: int) -> Part | None:
-        return next((p for p in self.parts if p.relation == relation), None)
+    def parts_of(self, relation: int) -> list[Part]:
+        """A relation's delta: in one piece, or in as many as there were tasks."""
+        return [p for p in self.parts if p.relation == relation]
 
 
 def encode_group(records: Sequence[EpochRecord]) -> bytes:

@@ -12,7 +12,7 @@ from penstock.base.errors import DuplicateObject, UndefinedTable
 from penstock.base.limits import SAMPLE_ROWS_MAX
 from penstock.engine.access import Access
 from penstock.engine.ingest import Matching
-from penstock.evaluate.forms import Eval
+from penstock.engine.row_check import RowCheck
 from penstock.plan.nodes import Node
 from penstock.sql.tokens import fold
 from penstock.state.arrangement import Arrangement
@@ -42,7 +42,7 @@ class Table:
     defaults: tuple[Any, ...] = ()  # in the form of Const.value, None is NULL; or a VolatileDefault
     default_texts: tuple[str | None, ...] = ()
     key: tuple[int, ...] = ()
-    checks: tuple[tuple[str, Eval], ...] = ()
+    checks: tuple[tuple[str, RowCheck], ...] = ()
     key_node: int | None = None  # the node that arranges the rows by key
     keyed: Arrangement | None = None
     bag: Contents | None = None
@@ -78,6 +78,13 @@ class Table:
         assert self.keyed is not None
         return self.keyed.rows()
 
+    def piece(self) -> tuple[str, Arrangement]:
+        """The name of its piece of state (see `engine.slots`), and the rows arranged."""
+        if self.bag is not None:
+            return f"r{self.id}", self.bag.arranged()
+        assert self.keyed is not None
+        return f"n{self.key_node}.0", self.keyed
+
 
 @dataclass
 class View:
@@ -103,12 +110,18 @@ class MaterializedView:
     plan: Node
     node: int
     contents: Contents
-    options: dict[str, str] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)  # freshness_s
     version: int = 0
     kind: str = "materialized view"
     id: int = 0  # given by the catalog
     since: int = 0  # the epoch at which it was made
     retain_s: float | None = None  # how long its history is kept; None: as the flow says
+    made_us: int | None = None  # None: before this process opened the flow
+
+    @property
+    def freshness_s(self) -> float | None:
+        """How far behind its tables it may be; None: nobody has said."""
+        return self.options.get("freshness_s")
 
     def rows(self) -> ZSet:
         return self.contents.rows()
@@ -118,6 +131,10 @@ class MaterializedView:
 
     def row_count(self) -> int:
         return self.contents.row_count()
+
+    def piece(self) -> tuple[str, Arrangement]:
+        """The name of its piece of state (see `engine.slots`), and the rows arranged."""
+        return f"r{self.id}", self.contents.arranged()
 
 
 Relation = Table | View | MaterializedView

@@ -20,9 +20,11 @@ from penstock.commit.checkpoint import (
 )
 from penstock.commit.copying import Progress
 from penstock.commit.files import PARENT
+from penstock.commit.history import now_us
 from penstock.commit.pins import pin, unpin
 from penstock.commit.truth import Truth
 from penstock.engine import opening
+from penstock.engine.audit import first_entry
 from penstock.engine.durable import Durable
 from penstock.store.location import Location
 from penstock.store.objects import Objects
@@ -51,7 +53,9 @@ def restore(source: Location, into: Location, epoch: int | None, progress: Progr
     kept = open_objects(source)
     image, folder = read_checkpoint(kept, epoch)
     with _Empty(into) as (truth, target):
-        return restore_image(image, kept, folder, truth, target, progress)
+        origin = first_entry(now_us(), image.manifest.epoch, "restored", place=source.url)
+        noted = replace(image, rows={**image.rows, **origin})
+        return restore_image(noted, kept, folder, truth, target, progress)
 
 
 def branch(store: Durable, place: Location) -> Checkpoint:
@@ -62,6 +66,8 @@ def branch(store: Durable, place: Location) -> Checkpoint:
     image = take_image(store.truth, manifest)
     files = manifest.files()
     parents = (store.settings.location.absolute_url, *manifest.parents)
+    origin = first_entry(store.core.clock_us(), manifest.epoch, "branched", place=parents[0])
+    image = replace(image, rows={**image.rows, **origin})
     with _Empty(place) as (truth, _):
         pinned: list[tuple[Objects, str]] = []
         try:

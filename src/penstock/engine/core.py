@@ -6,7 +6,7 @@ and `commit` (which cannot fail for a reason that lies in the data).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,6 +23,8 @@ from penstock.circuit.circuit import Circuit, CircuitNode
 from penstock.circuit.estimate import Estimator
 from penstock.circuit.operator import Delta
 from penstock.circuit.operators.arrange import Arrange
+from penstock.commit.history import now_us
+from penstock.engine.audit import AuditLog
 from penstock.engine.catalog import (
     Catalog,
     MaterializedView,
@@ -32,31 +34,38 @@ from penstock.engine.catalog import (
     VolatileDefault,
     estimated_distinct,
 )
+from penstock.engine.frames import Frame
 from penstock.engine.read import Reader
-from penstock.evaluate.compile import compile_expr
-from penstock.evaluate.forms import Eval
+from penstock.engine.row_check import RowCheck
+from penstock.engine.system import RELATIONS, SCHEMA
 from penstock.plan.nodes import Project
+from penstock.run.compile import Outputs
+from penstock.run.distributed import Executor, FrameExecutor
 from penstock.run.inline import Epoch, fill, run
 from penstock.sql.bind import Binder, TableDescription
 from penstock.sql.tokens import fold, quote
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch
 from penstock.state.contents import Contents
+from penstock.state.scattered import Rows, Scattered, rows_of
 from penstock.zset.column import Column, from_pylist
 from penstock.zset.interchange import from_arrow
 from penstock.zset.types import Schema, SqlType
 from penstock.zset.zset import ZSet, union
 
-Change = tuple[ZSet, Batch | None]  # a table's delta, and the same arranged by its key
+Change = tuple[Rows, Batch | None]  # a table's delta, and (unless tasks have arranged it) the same by its key
 
 
 class Core:
-    def __init__(self, share_arrangements: bool = True) -> None:
+    def __init__(self, share_arrangements: bool = True, clock_us: Callable[[], int] = now_us) -> None:
+        self.clock_us = clock_us
         self.catalog = Catalog()
         self.circuit = Circuit()
-        self.binder = Binder()
+        self.binder = Binder((SCHEMA, {r.name: r.columns for r in RELATIONS}))
         self.reader = Reader(self.catalog, self.binder)
         self.epoch = 0
+        self.executor: Executor | None = None  # where epochs run; None: here
+        self.audit = AuditLog(clock_us, lambda: self.epoch)
         self.failure: str | None = None  # why the state is that of no epoch, if it is
         self._share = share_arrangements
         self.registry = Registry()
@@ -69,16 +78,35 @@ class Core:
 
     def propose(self, changes: Mapping[str, Change]) -> Epoch:
         """What an epoch with these (accepted) changes of tables would do."""
-        deltas: dict[int, Delta] = {}
-        for name, (delta, batch) in changes.items():
-            table = self.table(name)
-            deltas[table.node] = delta
-            if table.key_node is not None:
-                deltas[table.key_node] = batch
+        deltas = self._deltas(changes)
         try:
+            if self.executor is not None:
+                return self.executor.run(self.circuit, deltas, self.outputs())
             return run(self.circuit, deltas)
         except PenstockError as error:
             raise self._located(error, list(changes)) from None
+
+    def _deltas(self, changes: Mapping[str, Change]) -> dict[int, Delta]:
+        deltas: dict[int, Delta] = {}
+        for name, (delta, batch) in changes.items():
+            table = self.table(name)
+            deltas[table.node] = rows_of(delta)
+            if table.key_node is not None:
+                deltas[table.key_node] = batch
+        return deltas
+
+    def propose_frames(self, changes: Mapping[str, Change], frames: Sequence[Frame]) -> Epoch:
+        """The same with DataFrames among the changes, which tasks check first."""
+        deltas = self._deltas(changes)
+        assert isinstance(self.executor, FrameExecutor)
+        try:
+            return self.executor.run_frames(self.circuit, deltas, self.outputs(), frames)
+        except PenstockError as error:
+            raise self._located(error, [*changes, *(f.source.name for f in frames)]) from None
+
+    def outputs(self) -> Outputs:
+        """The nodes that give the rows of materialized views."""
+        return {view.node: view.schema.types for view in self.catalog.materialized()}
 
     def _located(self, error: PenstockError, tables: Sequence[str]) -> PenstockError:
         """The error of an operator, with the tables whose rows it met and the view it worked for."""
@@ -93,7 +121,7 @@ class Core:
     def _needed_by(self, view: MaterializedView) -> set[int]:
         return {n.id for n in self.circuit.below([view.node])}
 
-    def commit(self, changes: Mapping[str, Change], epoch: Epoch) -> dict[str, ZSet]:
+    def commit(self, changes: Mapping[str, Change], epoch: Epoch) -> dict[str, Rows]:
         """Make it so: the changes of the materialized views, by name."""
         with self._undivided():
             self._commit_tables(changes)
@@ -108,6 +136,7 @@ class Core:
             yield
         except BaseException as error:
             self.failure = str(error) or type(error).__name__
+            self.audit.record("stopped", error=self.failure)
             raise
 
     def check(self) -> None:
@@ -124,6 +153,10 @@ class Core:
             if batch is not None:
                 assert table.keyed is not None
                 table.keyed.append(batch)
+            elif table.keyed is not None:
+                assert isinstance(delta, Scattered)
+                for part in delta.parts:
+                    table.keyed.append(part)
             else:
                 assert table.bag is not None
                 table.bag.append(delta)
@@ -140,14 +173,14 @@ class Core:
                 view.version += 1
             self.epoch += 1
 
-    def _commit_views(self, epoch: Epoch) -> dict[str, ZSet]:
-        changed: dict[str, ZSet] = {}
+    def _commit_views(self, epoch: Epoch) -> dict[str, Rows]:
+        changed: dict[str, Rows] = {}
         deltas = epoch.deltas
         for view in self.catalog.materialized():
             delta = deltas.get(view.node)
             if delta is None:
                 continue
-            rows = as_zset(delta)
+            rows = delta if isinstance(delta, Scattered) else as_zset(delta)
             view.contents.append(rows)
             view.version += 1
             changed[view.name] = rows
@@ -224,7 +257,7 @@ class Core:
         answer = self.reader.query(f"SELECT CAST(({text}) AS {type.duck})")
         return _constant_value(from_arrow(answer.column(0), type))
 
-    def compile_check(self, table: str, text: str) -> Eval:
+    def compile_check(self, table: str, text: str) -> RowCheck:
         """A CHECK constraint of a table that the binder knows."""
         plan = self.binder.plan(f"SELECT ({text}) AS ok FROM {quote(table)}")
         if not isinstance(plan, Project):
@@ -234,8 +267,9 @@ class Core:
         columns = getattr(scan, "columns", None)
         if columns is None:
             raise BindError(f"CHECK ({text}) must only use the columns of its row")
-        compute = compile_expr(plan.exprs[0], names=[names[c] for c in columns])
-        return lambda rows, count: compute([rows[c] for c in columns], count)
+        check = RowCheck(plan.exprs[0], tuple(columns), tuple(names[c] for c in columns))
+        check.compile()  # what cannot be evaluated is refused now
+        return check
 
     # -- views -----------------------------------------------------------------------------
 
@@ -262,6 +296,11 @@ class Core:
     ) -> MaterializedView:  # fmt: skip
         """Plan, build and fill a materialized view; nothing is added if any of it fails. `like` is the same
         view, which was dropped in this epoch: it goes on, with its history."""
+        for relation in self.reader.system_relations(sql):
+            raise NotMaintainable(
+                f"{SCHEMA}.{relation.name} tells of the flow itself, so a view over it cannot be maintained",
+                hint="Make a plain view over it: CREATE VIEW.",
+            )
         volatile = self.binder.volatile_functions(sql)
         if volatile:
             raise NotMaintainable(
@@ -275,13 +314,13 @@ class Core:
         builder = Builder(self.circuit, registry, self.source, self._estimator())
         root = builder.build(plan)
         try:
-            epoch = self._fill(builder, root)
+            epoch = self._fill(builder, root, schema.types)
         except PenstockError as error:
             raise type(error)(f'{error.message}, for view "{name}"', hint=error.hint) from None
         rows = epoch.deltas.get(root)
         contents = Contents(f"view {name}", schema.types)
         if rows is not None:
-            contents.append(as_zset(rows))
+            contents.append(rows if isinstance(rows, Scattered) else as_zset(rows))
         self.binder.add_relation(name, schema)
         self.reader.add_rows_relation(name, schema)
         self._install(builder, epoch)
@@ -312,10 +351,13 @@ class Core:
 
         return Estimator(lambda name: relation(name).row_count(), key, distinct)
 
-    def _fill(self, builder: Builder, root: int) -> Epoch:
+    def _fill(self, builder: Builder, root: int, types: tuple[SqlType, ...]) -> Epoch:
         nodes = {**self.circuit.nodes, **builder.new, **builder.widened}
         fresh = {*builder.new, *builder.widened}
         stored = {r.node: r for r in self.catalog if isinstance(r, (Table, MaterializedView))}
+        if self.executor is not None:
+            pieces = {node: relation.piece() for node, relation in stored.items()}
+            return self.executor.fill(nodes, fresh, root, pieces, lambda id: id not in fresh, {root: types})
 
         def contents(id: int) -> Delta:
             found = stored.get(id)
@@ -358,9 +400,9 @@ class Core:
         self.registry.forget(gone)
 
 
-def as_zset(delta: Delta) -> ZSet:
+def as_zset(delta: Delta | Scattered) -> ZSet:
     assert delta is not None
-    return delta.zset() if isinstance(delta, Batch) else delta
+    return delta if isinstance(delta, ZSet) else delta.zset()
 
 
 def added(rows: ZSet, delta: ZSet | None) -> ZSet:

@@ -9,13 +9,14 @@ of the same moment, so recovery never runs an epoch under another catalog.
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.base import faults
-from penstock.base.errors import CorruptState, MemoryLimitExceeded, PenstockError, StorageError
+from penstock.base.errors import CorruptState, Fenced, MemoryLimitExceeded, PenstockError, StorageError
 from penstock.base.limits import (
     FLUSH_EPOCHS_MAX,
     FLUSH_REPLAY_SECONDS_MAX,
@@ -23,6 +24,7 @@ from penstock.base.limits import (
     UNWRITTEN_SHARE_MAX,
     UNWRITTEN_SHARE_WAIT,
 )
+from penstock.base.version import VERSION
 from penstock.commit import keys
 from penstock.commit.collect import Collector
 from penstock.commit.files import PARENT
@@ -35,12 +37,15 @@ from penstock.commit.pins import unpin
 from penstock.commit.record import EpochRecord, log_writes
 from penstock.commit.truth import Truth
 from penstock.engine import opening, slots
+from penstock.engine.audit import read_audit, was_closed
 from penstock.engine.core import Change, Core
+from penstock.engine.meter import Meter
 from penstock.engine.opening import Settings
 from penstock.run.inline import Epoch
 from penstock.state.batch import Batch
-from penstock.state.batch_file import FileRef
+from penstock.state.batch_file import FileRef, StoredBatch
 from penstock.state.output import in_memory
+from penstock.state.scattered import Rows, Scattered
 from penstock.zset.zset import ZSet
 
 # Where SlateDB keeps what it has sorted out of its write-ahead log.
@@ -52,8 +57,12 @@ class Durable:
     calls it with the flow's lock held, so that it never sees an epoch half done; only `wait` does not
     need it."""
 
-    def __init__(self, core: Core, settings: Settings, clock_us: Callable[[], int] = now_us) -> None:
+    def __init__(
+        self, core: Core, settings: Settings, clock_us: Callable[[], int] = now_us, meter: Meter | None = None
+    ) -> None:
         self.core = core
+        self._meter = Meter(clock_us) if meter is None else meter
+        self.held: str | None = None  # what held the last epoch up, if something did
         self.settings = settings
         self._clock_us = clock_us
         self._catalog_version = 0
@@ -76,8 +85,10 @@ class Durable:
     # -- opening ---------------------------------------------------------------------------
 
     def _open(self) -> None:
+        began = time.perf_counter()
         if not opening.read_format(self.truth):
             self._create()
+        self.core.audit.load(read_audit(self.truth))
         with faults.step("open.load"):
             manifest = opening.read_manifest(self.truth)
             self.files = opening.open_files(self.settings, manifest.parents)
@@ -100,9 +111,32 @@ class Durable:
             self.core.epoch,
             self.settings.commit_interval_s,
             self.collector.keep,
+            self.core.audit,
+            self._stopped,
+            self._clock_us,
         )
         self.history = History(self.truth, lambda: self.files, lambda: self.flusher.manifest, self._clock_us)
         self.collector.sweep()
+        self._note_opening(manifest, time.perf_counter() - began)
+
+    def _note_opening(self, manifest: Manifest, cost_s: float) -> None:
+        audit = self.core.audit
+        event = "opened" if was_closed(audit.entries()) else "recovered"
+        if event == "recovered":  # what it had acknowledged could not be seen until now
+            self._meter.span(self._meter.opened_us, "RECOVERING")
+        audit.on_record(self.journal.wake)
+        audit.record(
+            event,
+            epochs_run_again=self.core.epoch - manifest.epoch,
+            seconds=round(cost_s, 3),
+            process=os.getpid(),
+            version=VERSION,
+        )
+
+    def _stopped(self, error: PenstockError) -> None:
+        """The journal takes nothing more: said in memory alone, since storage cannot be written."""
+        event = "fenced" if isinstance(error, Fenced) else "stopped"
+        self.core.audit.record(event, error=error.message, sqlstate=error.sqlstate)
 
     def _create(self) -> None:
         created_us = self._clock_us()
@@ -133,14 +167,14 @@ class Durable:
 
     # -- committing ------------------------------------------------------------------------
 
-    def entry(self, changes: Mapping[str, Change], views: Mapping[str, ZSet], note: dict[str, Any]) -> Entry:
+    def entry(self, changes: Mapping[str, Change], views: Mapping[str, Rows], note: dict[str, Any]) -> Entry:
         """The epoch that the core has just made, as the journal takes it."""
         catalog = self.core.catalog
-        deltas: list[tuple[int, ZSet | Batch]] = [
-            (catalog.get(name).id, delta if batch is None else batch)
-            for name, (delta, batch) in changes.items()
-        ]
-        deltas += [(catalog.get(name).id, rows) for name, rows in views.items()]
+        deltas: list[tuple[int, ZSet | Batch]] = []
+        given = {name: delta if batch is None else batch for name, (delta, batch) in changes.items()}
+        for name, rows in [*given.items(), *views.items()]:
+            parts = rows.parts if isinstance(rows, Scattered) else (rows,)
+            deltas += [(catalog.get(name).id, part) for part in parts]
         self._time_us = max(self._time_us + 1, self._clock_us())
         puts, deletes = self.once.writes(note, self.core.epoch)
         return Entry(self.core.epoch, self._time_us, deltas, note, puts, deletes)
@@ -148,7 +182,7 @@ class Durable:
     def commit(self, entry: Entry, changes: Mapping[str, Change], cost_s: float) -> None:
         """Send an epoch on its way to storage."""
         try:
-            self.journal.submit(entry)
+            self._submit(entry)
         except BaseException as error:  # an epoch in memory that the log does not get: it would have a hole
             self.journal.fail(error)
             raise
@@ -161,13 +195,42 @@ class Durable:
         if self._debt_is_due() and self._background is None:
             self._flush_in_background()
 
+    def _submit(self, entry: Entry) -> None:
+        self.held = None
+        if self.journal.is_full(entry):
+            self.held = "THROTTLED"
+            with self._meter.state("THROTTLED"):
+                self.journal.submit(entry)
+        else:
+            self.journal.submit(entry)
+
+    def commit_placed(self, entry: Entry) -> None:
+        """Make an epoch durable whose state tasks have written already: its record and the manifest that names
+        their files are one write, so that no restart runs it again."""
+        try:
+            self._join_background()
+            self.journal.wait(self.core.epoch - 1)
+            records = [self.journal.record(entry)]
+            self.collector.keep(records)
+            puts = {**log_writes(records), **entry.puts}
+            self._merged = self.flusher.flush(
+                self._capture(), puts, entry.deletes, step="define", merges=False
+            )
+            self.journal.advance(self.core.epoch)
+        except BaseException as error:  # memory is ahead of storage: it must not go on
+            self.journal.fail(error)
+            raise
+        self._go_on()
+        self._flush_in_background()  # runs that should be put together are, beside the next epochs
+
     def check_fits(self, changes: Mapping[str, Change], epoch: Epoch) -> None:
         """Refuse an epoch that does not fit into the memory limit; nothing has been changed yet."""
         limit = self.settings.memory_limit
         if limit is None:
             return
-        needed = sum(delta.nbytes() for delta, _ in changes.values())
-        needed += sum(batch.nbytes() for _, batch in epoch.appends)
+        # What tasks have written to files takes no memory here.
+        needed = sum(delta.nbytes() for delta, _ in changes.values() if isinstance(delta, ZSet))
+        needed += sum(batch.nbytes() for _, batch in epoch.appends if not isinstance(batch, StoredBatch))
         if needed > limit:
             raise MemoryLimitExceeded(
                 f"the tick needs {needed:,} bytes and the flow may use {limit:,}",
@@ -313,6 +376,9 @@ class Durable:
                 puts.update(entry.puts)
                 deletes += entry.deletes
             self.collector.keep(records)
+        audit = self.core.audit.take(with_catalog=True)
+        puts.update(audit.puts)
+        deletes += audit.deletes
         self._merged = self.flusher.flush(self._capture(), puts, deletes, step="define")
         self.journal.advance(self.core.epoch)
 
@@ -325,6 +391,8 @@ class Durable:
             whole = self.core.failure is None and self.journal.failure is None
             if whole and self.core.epoch > self.flusher.manifest.epoch:
                 self.flush_state()
+            if whole:
+                self.core.audit.record("closed")
         finally:
             self._let_go()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import itertools
 import os
 import threading
 import time
@@ -13,12 +14,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
+from urllib.parse import quote_plus
 
 import pyarrow as pa
 
 from penstock.base.errors import (
     BindError,
     FlowClosed,
+    FlowPaused,
     HistoryGone,
     InvalidDelta,
     InvalidOption,
@@ -28,7 +31,7 @@ from penstock.base.errors import (
     UndefinedColumn,
     WrongObjectType,
 )
-from penstock.base.limits import CACHE_BYTES_MAX, VERIFY_ROWS_SHOWN
+from penstock.base.limits import CACHE_BYTES_MAX, STORAGE_ASK_AFTER_SECONDS, VERIFY_ROWS_SHOWN
 from penstock.base.quantities import seconds, size_bytes
 from penstock.commit.checkpoint import Checkpoint
 from penstock.commit.copying import Progress
@@ -44,29 +47,47 @@ from penstock.engine.access import Access
 from penstock.engine.access_changes import change_access, owning
 from penstock.engine.applied import Applied
 from penstock.engine.as_of import Past
+from penstock.engine.audit_ddl import audited
 from penstock.engine.catalog import MaterializedView, Table, View, VolatileDefault
+from penstock.engine.change_feed import from_change_feed
 from penstock.engine.check_files import FileChecker
 from penstock.engine.consolidate import consolidated
 from penstock.engine.core import Change as TableChange
 from penstock.engine.core import Core
 from penstock.engine.durable import Durable
+from penstock.engine.engines import Engines
 from penstock.engine.explain import explain
 from penstock.engine.follow import Follower
+from penstock.engine.frames import Frame, FrameSource
+from penstock.engine.frames_out import FramesOut
+from penstock.engine.freshness import Freshness, freshness
 from penstock.engine.ingest import to_zset
+from penstock.engine.meter import Meter
 from penstock.engine.opening import Settings
 from penstock.engine.options import read_options
 from penstock.engine.progress import Counter
 from penstock.engine.session import Session
 from penstock.engine.session_reader import SessionReader
 from penstock.engine.showing import arrow_table
+from penstock.engine.sinks import Sink, Writer
+from penstock.engine.spark_sql import run_spark_sql
+from penstock.engine.system import SystemRelation
 from penstock.engine.transaction import Transaction
 from penstock.engine.verify import Check, Verifier, gather
-from penstock.engine.watch import Change, Watch
+from penstock.engine.watch import Watch
+from penstock.run.inline import Epoch
+from penstock.run.receipt import Worked
+from penstock.run.spark.change_feed import from_change_feed as read_change_feed
+from penstock.run.spark.engine import JobFigures
+from penstock.run.spark.session import Spark, is_data_frame
+from penstock.run.spark.streams import Streams, Trigger, trigger_options
 from penstock.sql import statements as st
-from penstock.sql.access_statements import ACCESS_STATEMENTS
+from penstock.sql.access_statements import ACCESS_STATEMENTS, AccessStatement
 from penstock.sql.binding import Parameters
 from penstock.sql.tokens import fold, quote
+from penstock.state.scattered import Rows, Scattered, rows_of
 from penstock.store.location import Location
+from penstock.zset.change_feeds import AUTO
 from penstock.zset.interchange import sql_type_of
 from penstock.zset.types import Schema, SqlType
 from penstock.zset.zset import ZSet
@@ -75,14 +96,17 @@ from penstock.zset.zset import ZSet
 class TickSummary:
     """What one epoch did."""
 
-    __slots__ = ("__dict__", "_changes", "_types", "duration_ms", "epoch", "repeated", "rows_in")
+    __slots__ = (
+        "__dict__", "_changes", "_types", "duration_ms", "epoch", "repeated", "rows_in",
+        "spark_jobs", "spark_stages", "spark_tasks",
+    )  # fmt: skip
 
     def __init__(
         self,
         epoch: int,
         rows_in: int,
         duration_ms: float,
-        changes: dict[str, ZSet],
+        changes: dict[str, Rows],
         types: dict[str, Any],
         repeated: tuple[str, ...] = (),
     ) -> None:
@@ -92,11 +116,17 @@ class TickSummary:
         self.duration_ms = duration_ms
         self._changes = changes
         self._types = types
+        self.spark_jobs = 0  # what it took where the epoch ran on Spark
+        self.spark_stages = 0
+        self.spark_tasks: tuple[Worked, ...] = ()
+
+    def took(self, figures: JobFigures) -> None:
+        self.spark_jobs, self.spark_stages, self.spark_tasks = figures.jobs, figures.stages, figures.tasks
 
     @cached_property
     def views(self) -> dict[str, int]:
         """The views that changed, each with the number of its rows that came or went."""
-        counts = {n: len(consolidated(rows, self._types[n])) for n, rows in self._changes.items()}
+        counts = {n: len(consolidated(rows_of(rows), self._types[n])) for n, rows in self._changes.items()}
         return {name: count for name, count in counts.items() if count}
 
     @property
@@ -159,13 +189,20 @@ class Flow:
         cache_dir: str | os.PathLike[str] | None = None,
         cache_limit: int | str | None = None,
         storage_options: Mapping[str, object] | None = None,
+        engine: str | Spark | None = None,
         share_arrangements: bool = True,
         clock_us: Callable[[], int] = now_us,
     ) -> None:
         self._lock = threading.RLock()
+        self.meter = Meter(clock_us)
+        self._sessions: dict[int, Session] = {}
+        self._session_numbers = itertools.count(1)
+        self._paused_us: int | None = None  # since when changes are refused
         self._session = Session(self)
         self._database: DuckConnection | None = None  # in which sessions read; made with the first of them
         self._watches: dict[str, list[Watch]] = {}
+        self._sinks: list[Sink] = []
+        self._streams: list[Streams] = []
         self._closed = False
         self._once = Once()  # replaced by what storage knows
         self._pending: list[Entry] | None = None  # epochs of a statement that changes the catalog too
@@ -179,7 +216,10 @@ class Flow:
                     raise InvalidOption(
                         f"{name} is for flows on storage", hint="Give the URL of a place to keep the flow."
                     )
-            self._core = Core(share_arrangements)
+            self._core = Core(share_arrangements, clock_us)
+            self._core.audit.record("opened")
+            self._core.reader.system_rows = self._system_rows
+            self._engines = Engines(self._core, None, engine)
             return
         settings = Settings(
             Location.parse(url, storage_options),
@@ -192,16 +232,25 @@ class Flow:
             CACHE_BYTES_MAX if cache_limit is None else size_bytes(cache_limit, "cache_limit"),
         )
         if read_only:
-            self._store = Follower(settings, self._lock, self._followed, clock_us)
+            if engine not in (None, "inline"):
+                raise InvalidOption("a flow that is read only runs no epochs", hint="Leave engine= out.")
+            self._store = Follower(settings, self._lock, self._followed, self.meter)
             self._core = self._store.core
         else:
-            self._core = Core(share_arrangements)
+            self._core = Core(share_arrangements, clock_us)
             try:
-                self._store = Durable(self._core, settings, clock_us)
+                self._store = Durable(self._core, settings, clock_us, self.meter)
             except BaseException:
                 self._core.close()
                 raise
             self._once = self._store.once
+        self._core.reader.system_rows = self._system_rows
+        try:
+            self._engines = Engines(self._core, self._store if not read_only else None, engine)  # type: ignore[arg-type]
+        except BaseException:
+            self._store.close()
+            self._core.close()
+            raise
         # A program that ends without close() keeps what it committed, as far as it can.
         atexit.register(_close_at_exit, weakref.ref(self))
 
@@ -216,6 +265,14 @@ class Flow:
         transaction at a time; `session()` makes others. `commit` is as for `tick`.
         """
         return self._session.sql(sql, parameters, None if commit is None else commit_mode(commit))
+
+    def spark_sql(self, sql: str, *, commit: str | None = None) -> pa.Table:
+        """Run statements of Spark's dialect; the answer of the last one as a pyarrow.Table.
+
+        CREATE [MATERIALIZED] VIEW, CREATE TABLE, INSERT, SELECT and DROP, with Spark's meaning (ANSI mode, UTC):
+        docs/spark-sql.md says what is refused.
+        """
+        return run_spark_sql(sql, lambda: self._core.catalog, lambda text: self.sql(text, commit=commit))
 
     def session(
         self,
@@ -234,7 +291,18 @@ class Flow:
             self._check_open()
             if self._database is None:
                 self._database = connect()
-            return Session(self, SessionReader(self._database, constants or {}), define_at_once, role)
+            session = Session(self, SessionReader(self._database, constants or {}), define_at_once, role)
+            session.number = next(self._session_numbers)
+            self._sessions[session.number] = session
+            return session
+
+    def sessions(self) -> list[Session]:
+        """Those that are open: the flow's own first."""
+        return [self._session, *list(self._sessions.values())]
+
+    def _ended(self, session: Session) -> None:
+        if session.number is not None:
+            self._sessions.pop(session.number, None)
 
     def access(self) -> Access:
         """Roles, owners and grants, as they are now."""
@@ -256,11 +324,20 @@ class Flow:
 
     def _define(self, s: st.Statement, session: Session) -> pa.Table:
         if isinstance(s, ACCESS_STATEMENTS):
-            return run.status(change_access(self._core.catalog, s, session.role))
-        with owning(self._core.catalog, s, session.role):
-            return self._define_relation(s, session)
+            return self._change_access(s, session)
+        with audited(self._core, session.actor, session.number):
+            with owning(self._core.catalog, s, session.role):
+                return self._carry_out(s, session)
 
-    def _define_relation(self, s: st.Statement, session: Session) -> pa.Table:
+    def _change_access(self, s: AccessStatement, session: Session) -> pa.Table:
+        core, before = self._core, self._core.catalog.access
+        tag = change_access(core.catalog, s, session.role)
+        if core.catalog.access is not before:  # its text has no password in it
+            said = {"statement": s.text.text}
+            core.audit.record("role", actor=session.actor, session=session.number, with_catalog=True, **said)
+        return run.status(tag)
+
+    def _carry_out(self, s: st.Statement, session: Session) -> pa.Table:
         core = self._core
         if isinstance(s, (st.CreateTable, st.CreateTableAs, st.CreateMaterializedView)):
             self._check_retention(s.options.get("retain_history"))
@@ -271,11 +348,42 @@ class Flow:
         if isinstance(s, st.CreateView):
             return run.create_view(core, s)
         if isinstance(s, st.CreateMaterializedView):
-            return self._replacing(s, run.create_materialized(core, s))
+            return self._replacing(s, self._create_materialized(s))
+        if isinstance(s, st.AlterMaterializedView):
+            altered = run.alter_materialized(core, s)
+            core.audit.record(
+                "alter", actor=session.actor, session=session.number, with_catalog=True,
+                kind=altered.kind, name=altered.name, options=altered.options,
+            )  # fmt: skip
+            return run.status("ALTER MATERIALIZED VIEW")
         if isinstance(s, st.Drop):
             self._close_watches(run.drop(core, s))
             return run.status(f"DROP {s.kind.upper()}")
         raise SqlSyntaxError(f"{type(s).__name__} is not a statement of a flow")
+
+    def _create_materialized(self, s: st.CreateMaterializedView) -> pa.Table:
+        core = self._core
+        before = core.catalog.find(s.name)
+        target_s = read_options(s.options, "materialized view", s.name).freshness_s
+        with self.meter.filling(s.name, target_s, before is not None):
+            answer = run.create_materialized(core, s)
+        made = core.catalog.find(s.name)
+        if isinstance(made, MaterializedView) and made is not before:
+            made.made_us = before.made_us if isinstance(before, MaterializedView) else core.clock_us()
+        return answer
+
+    def _alter_system(self, s: st.AlterSystem, session: Session) -> pa.Table:
+        """PAUSE: changes are refused, so that views stay as they are; reads go on. RESUME: as before."""
+        if isinstance(self._store, Follower):
+            raise read_only_error()
+        if s.action == "pause" and self._paused_us is None:
+            self._paused_us = self.meter.states["PAUSED"] = self.meter.clock_us()
+        elif s.action == "resume" and self._paused_us is not None:
+            del self.meter.states["PAUSED"]
+            self.meter.span(self._paused_us, "PAUSED")
+            self._paused_us = None
+        self._core.audit.record(s.action, actor=session.actor, session=session.number)
+        return run.status("ALTER SYSTEM")
 
     def _check_retention(self, retain_history: object) -> None:
         if retain_history is not None and self._store is None:
@@ -292,49 +400,91 @@ class Flow:
             self._close_watches([s.name])
         return answer
 
-    def _commit(self, transaction: Transaction, note: dict[str, Any] | None = None) -> dict[str, ZSet]:
+    def _commit(
+        self, transaction: Transaction, arrived_us: int, note: dict[str, Any] | None = None
+    ) -> dict[str, Rows]:
         changes = {name: change for name, change in transaction.changes.items() if len(change[0])}
         if not changes and not note:
             return {}
+        return self._commit_epoch(changes, transaction.epoch, arrived_us, note)
+
+    def _commit_epoch(
+        self,
+        changes: Mapping[str, TableChange],
+        work_out: Callable[[], Epoch],
+        arrived_us: int,
+        note: dict[str, Any] | None,
+    ) -> dict[str, Rows]:
+        if self._paused_us is not None:
+            raise FlowPaused("the flow is paused: it takes no changes", hint="ALTER SYSTEM RESUME.")
         if self._store is not None:
             store = self._writer()
             store.check()
             if changes:
-                store.check_fits(changes, transaction.epoch())
+                store.check_fits(changes, work_out())
         began = time.perf_counter()
+        placed = False
         if changes:
-            changed = transaction.commit()
+            epoch = work_out()
+            changed = self._core.commit(changes, epoch)
+            placed = epoch.placed
         else:  # an offset without rows is an epoch too
             self._core.epoch += 1
             changed = {}
         if self._store is not None:
-            self._record(changes, changed, note or {}, time.perf_counter() - began)
+            self._record(changes, changed, note or {}, time.perf_counter() - began, placed)
         elif note:
             self._once.writes(note, self._core.epoch)
         if self._watches:
-            tables = {name: delta for name, (delta, _) in changes.items()}
+            tables: dict[str, Rows] = {name: delta for name, (delta, _) in changes.items()}
             self._push(self._core.epoch, {**tables, **changed})
+        self._measure(changes, changed, arrived_us)
         return changed
 
+    def _measure(self, changes: Mapping[str, TableChange], changed: dict[str, Rows], arrived_us: int) -> None:
+        held = self._store.held if isinstance(self._store, Durable) else None
+        self.meter.epoch(
+            self._core.epoch,
+            arrived_us,
+            sum([len(delta) for delta, _ in changes.values()]),
+            sum([len(rows) for rows in changed.values()]),
+            frozenset(fold(t) for t in changes),
+            held or "STRESSED",
+        )
+
     def _record(
-        self, changes: dict[str, TableChange], views: dict[str, ZSet], note: dict[str, Any], cost_s: float
+        self,
+        changes: Mapping[str, TableChange],
+        views: dict[str, Rows],
+        note: dict[str, Any],
+        cost_s: float,
+        placed: bool,
     ) -> None:
         store = self._writer()
         entry = store.entry(changes, views, note)
         if self._pending is not None:
             self._pending.append(entry)
+        elif placed:
+            store.commit_placed(entry)
         else:
             store.commit(entry, changes, cost_s)
 
-    def _push(self, epoch: int, changes: Mapping[str, ZSet]) -> None:
+    def _push(self, epoch: int, changes: Mapping[str, Rows]) -> None:
         for name, rows in changes.items():
             for watch in self._watches.get(fold(name), ()):
-                watch.push(epoch, rows)
+                watch.push(epoch, rows_of(rows))
 
-    def _followed(self, epoch: int, changes: dict[str, ZSet]) -> None:
-        """A reader has taken in an epoch, or has read everything anew (no changes to tell of then)."""
+    def _followed(self, epoch: int, changes: dict[str, ZSet], committed_us: int | None) -> None:
+        """A reader has taken in an epoch that the writer committed at a time, or has read everything anew (no
+        changes to tell of then)."""
         assert isinstance(self._store, Follower)
         self._core = self._store.core
+        self._core.reader.system_rows = self._system_rows
+        if committed_us is not None:
+            tables = frozenset(n for n in changes if isinstance(self._core.catalog.find(n), Table))
+            rows_in = sum([len(rows) for name, rows in changes.items() if name in tables])
+            rows_out = sum([len(rows) for rows in changes.values()]) - rows_in
+            self.meter.epoch(epoch, committed_us, rows_in, rows_out, frozenset(fold(t) for t in tables))
         if self._watches and changes:
             self._push(epoch, changes)
 
@@ -347,6 +497,29 @@ class Flow:
         """Wait until an epoch is on storage, where that was asked for. Without the lock: others go on."""
         if epoch and isinstance(self._store, Durable) and (mode or self._store.settings.commit) == "durable":
             self._store.wait(epoch)
+        for sink in list(self._sinks):
+            sink.deliver()
+
+    # -- engines ---------------------------------------------------------------------------
+
+    @property
+    def engine(self) -> str:
+        """Where epochs run: "inline", "spark" or "auto"."""
+        return self._engines.name
+
+    @property
+    def spark(self) -> Any:
+        """The SparkSession of this flow, started if there is none: to read DataFrames with."""
+        self.check_not_closed()
+        return self._engines.session()
+
+    def use_engine(self, engine: str | Spark) -> None:
+        """Run epochs elsewhere from the next one on. Nothing is converted: both engines use the same state."""
+        with self._lock:
+            self._check_open()
+            if isinstance(self._store, Follower):
+                raise read_only_error()
+            self._engines.use(engine)
 
     # -- ticks -----------------------------------------------------------------------------
 
@@ -359,6 +532,7 @@ class Flow:
         commit: str | None = None,
         offset: Offset | Mapping[str, Offset] | None = None,
         idempotency_key: str | None = None,
+        change_feed: str = AUTO,
     ) -> TickSummary:
         """Apply deltas to one table, or to several at once ({table: delta}), as one epoch.
 
@@ -370,6 +544,9 @@ class Flow:
         there within the commit interval). `offset` says how far the source has been read: a tick whose
         offset has been applied changes nothing, also after a crash; so does one whose `idempotency_key`
         was used before.
+
+        A change feed is turned into weights: `change_feed` is "delta", "iceberg" or "debezium"; "auto" knows
+        one in Arrow by its columns.
         """
         began = time.perf_counter()
         if mode not in (None, "insert", "upsert"):
@@ -377,20 +554,29 @@ class Flow:
         if not isinstance(source, Mapping) and delta is None:
             raise InvalidDelta(f'tick("{source}") has no delta', hint="Give the rows: tick(table, rows).")
         deltas = source if isinstance(source, Mapping) else {source: delta}
+        if change_feed != AUTO and mode == "upsert":
+            raise InvalidDelta("a change feed says itself which rows go", hint='Leave mode="upsert" out.')
         if commit is not None:
             commit = commit_mode(commit)
-        with self._lock:
+        with self.meter.accepting(frozenset(fold(t) for t in deltas)) as arrived_us, self._lock:
             self._check_open()
             if self._session.transaction is not None:
                 raise TransactionError("a tick is an epoch of its own", hint="COMMIT or ROLLBACK first.")
             if isinstance(self._store, Follower):
                 raise read_only_error()
-            summary = self._tick(deltas, mode, offset, idempotency_key, began)
+            summary = self._tick(deltas, mode, offset, idempotency_key, change_feed, began, arrived_us)
         self._settle(summary.epoch, commit)
         return summary
 
     def _tick(
-        self, deltas: Mapping[str, Any], mode: str | None, offset: Any, key: str | None, began: float
+        self,
+        deltas: Mapping[str, Any],
+        mode: str | None,
+        offset: Any,
+        key: str | None,
+        feed: str,
+        began: float,
+        arrived_us: int,
     ) -> TickSummary:
         core = self._core
         applied = Applied(self._once, offset, key) if offset is not None or key is not None else None
@@ -402,12 +588,19 @@ class Flow:
         note: dict[str, Any] = {}
         repeated: list[str] = []
         dropped: list[Table] = []
+        frames: dict[str, Frame] = {}
         rows_in = 0
         for name, data in deltas.items():
             table = core.table(name)
             if applied is not None and applied.has(table):
                 repeated.append(table.name)
                 continue
+            if is_data_frame(data):
+                if self._engines.takes_frames:
+                    frames[table.name] = self._frame(table, data, mode, feed)
+                    continue
+                data = data.toArrow()
+            data = from_change_feed(data, feed, table.schema.names)
             rows = to_zset(data, table.matching, self._defaults(table))
             if not len(rows):
                 continue
@@ -421,11 +614,43 @@ class Flow:
             transaction.apply(table, rows)
         if applied is not None:
             applied.note(note)
-        changed = self._commit(transaction, note) if transaction.changes or note else {}
+        if frames:
+            changed, read = self._commit_frames(transaction, list(frames.values()), arrived_us, note)
+            rows_in += read
+        else:
+            changed = self._commit(transaction, arrived_us, note) if transaction.changes or note else {}
         for table in dropped:
             self._once.count(table.id)
         types = {n: core.catalog.get(n).schema.types for n in changed}  # type: ignore[union-attr]
-        return TickSummary(core.epoch, rows_in, _ms_since(began), changed, types, tuple(repeated))
+        summary = TickSummary(core.epoch, rows_in, _ms_since(began), changed, types, tuple(repeated))
+        summary.took(self._engines.take_figures())
+        return summary
+
+    def _frame(self, table: Table, data: Any, mode: str | None, feed: str) -> Frame:
+        if table.dedup:
+            raise InvalidDelta(
+                f'table "{table.name}" compares each delta with the one before, and a DataFrame is never whole '
+                "in one place",
+                hint="Give offset= or idempotency_key= instead, or collect it: tick(table, df.toArrow()).",
+            )
+        source = FrameSource.of(table, self._defaults(table), mode == "upsert")
+        rows = read_change_feed(data, feed, table.schema.names)
+        return Frame(source, rows, table.piece()[1])
+
+    def _commit_frames(
+        self, transaction: Transaction, frames: Sequence[Frame], arrived_us: int, note: dict[str, Any]
+    ) -> tuple[dict[str, Rows], int]:
+        """Commit with DataFrames among the changes: those of the views, and the rows that were read."""
+        given = {name: change for name, change in transaction.changes.items() if len(change[0])}
+        epoch = self._core.propose_frames(given, frames)
+        changes: dict[str, TableChange] = dict(given)
+        for frame in frames:
+            found = epoch.deltas.get(frame.source.node)
+            if isinstance(found, Scattered):
+                changes[frame.source.name] = (found, None)
+        if not changes and not note:
+            return {}, 0
+        return self._commit_epoch(changes, lambda: epoch, arrived_us, note), epoch.rows_read
 
     def _given(self, table: Table, data: Any, rows: ZSet) -> ZSet:
         """A delta to be compared with the one before: without defaults such as now(), which always differ."""
@@ -472,7 +697,7 @@ class Flow:
             columns = Schema(tuple(schema.names), types)
             places = tuple(schema.names.index(k) for k in keys)
             required = tuple(i for i, f in enumerate(schema) if not f.nullable)
-            with self._defining():
+            with self._defining(), audited(self._core, self._session.actor, self._session.number):
                 run.add_table(self._core, name, columns, places, required, options)
 
     def register_view(
@@ -482,12 +707,13 @@ class Flow:
         *,
         replace: bool = False,
         retain_history: float | str | timedelta | None = None,
+        freshness: float | str | timedelta | None = None,
     ) -> None:
         """A materialized view: the same as CREATE [OR REPLACE] MATERIALIZED VIEW."""
         prefix = "CREATE OR REPLACE" if replace else "CREATE"
-        options = ""
-        if retain_history is not None:
-            options = f" WITH (retain_history = {seconds(retain_history, 'retain_history')!r})"
+        given = {"retain_history": retain_history, "freshness": freshness}
+        words = [f"{k} = {seconds(v, k)!r}" for k, v in given.items() if v is not None]
+        options = f" WITH ({', '.join(words)})" if words else ""
         self.sql(f"{prefix} MATERIALIZED VIEW {quote(name)}{options} AS {query}")
 
     # -- reading ---------------------------------------------------------------------------
@@ -516,11 +742,21 @@ class Flow:
             store.wait(epoch)
         return epoch
 
-    def snapshot(self, name: str, as_of: int | datetime | str | None = None) -> pa.Table:
-        """The rows of a table or view, one row for each multiplicity: now, or as of an epoch or a time."""
+    def snapshot(self, name: str, as_of: int | datetime | str | None = None, *, as_: str = "arrow") -> Any:
+        """The rows of a table or view, one row for each multiplicity: now, or as of an epoch or a time.
+
+        A pyarrow.Table, or with as_="spark" a DataFrame that tasks read from the flow's files; hold on to that
+        DataFrame while you use what you made of it, for its files stay as long as it does."""
+        in_spark = _in_spark(as_)
         with self._lock:
             self._check_open()
             relation = self._core.catalog.get(name)
+            if in_spark and as_of is None and not isinstance(relation, View):
+                return self._frames_out().snapshot(relation)
+        if in_spark:
+            return self._engines.session().createDataFrame(self.snapshot(name, as_of))
+        with self._lock:
+            self._check_open()
             if as_of is not None:
                 past = self._past()
                 epoch = past.epoch(as_of)
@@ -531,8 +767,10 @@ class Flow:
                 return self._session.view().query(f"SELECT * FROM {quote(relation.name)}")
             return arrow_table(self._session.view().rows(relation), relation.schema)
 
-    def changes(self, name: str, from_epoch: int, to_epoch: int | None = None) -> Iterator[Change]:
-        """What changed in a table or view after `from_epoch` up to and including `to_epoch` (or now)."""
+    def changes(self, name: str, from_epoch: int, to_epoch: int | None = None, *, as_: str = "arrow") -> Any:
+        """What changed in a table or view after `from_epoch` up to and including `to_epoch` (or now): an iterator
+        over `Change`s, or with as_="spark" a DataFrame with the columns `_epoch` and `_weight`."""
+        in_spark = _in_spark(as_)
         with self._lock:
             self._check_open()
             relation = self._core.catalog.get(name)
@@ -543,7 +781,94 @@ class Flow:
             past = self._past()
             last = self._core.epoch if to_epoch is None else to_epoch
             past.check_range(relation, from_epoch, last)
+            if in_spark:
+                return self._frames_out().changes(relation, past.records(relation, from_epoch, last))
         return past.changes(relation, from_epoch, last)
+
+    def _frames_out(self) -> FramesOut:
+        return FramesOut(self._writer() if self._store is not None else no_storage(), self._engines)
+
+    def sink(self, view: str, writer: Writer, *, from_epoch: int | None = None) -> Sink:
+        """Hand each epoch's delta of a view (or table) to `writer(data_frame, epoch)`, in order, once it is
+        committed: from now on, or from after an epoch that history still has. See `Sink`."""
+        with self._lock:
+            self._check_open()
+            relation = self._core.catalog.get(view)
+            if isinstance(relation, View):
+                raise WrongObjectType(f'"{relation.name}" is a plain view and has no changes')
+            self._writer() if self._store is not None else no_storage()
+            start = self._core.epoch if from_epoch is None else from_epoch
+            self._past().check_range(relation, start, self._core.epoch)
+        name = relation.name
+
+        def deltas(first: int, last: int) -> list[tuple[int, Any]]:
+            with self._lock:
+                self._check_open()
+                found = self._core.catalog.get(name)
+                assert not isinstance(found, View)
+                records = self._past().records(found, first, last)
+                out = self._frames_out()
+                return [(r.epoch, out.changes(found, [r])) for r in records if r.parts_of(found.id)]
+
+        sink = Sink(name, writer, start, deltas, lambda: self._core.epoch, self._sinks.remove)
+        self._sinks.append(sink)
+        sink.deliver()
+        return sink
+
+    def stream(
+        self,
+        sources: Mapping[str, Any],
+        *,
+        trigger: Trigger = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        mode: str | None = None,
+        change_feed: str = AUTO,
+        commit: str | None = None,
+    ) -> Streams:
+        """Feed tables from streaming DataFrames: each micro-batch is an epoch, and a repeated one commits once.
+
+        `trigger` is as of Spark's, such as "5 seconds" or "available now". `checkpoint` is the folder in which Spark
+        keeps how far it has read; with a flow in a folder it is there if none is given. Started again with the same
+        one, the streams go on where they were."""
+        options = trigger_options(trigger)
+        if not sources:
+            raise InvalidDelta("stream() has no sources", hint="Give {table: streaming DataFrame}.")
+        with self._lock:
+            self._check_open()
+            names = {name: self._core.table(name).name for name in sources}
+            place = self._stream_place(checkpoint)
+
+        # Spark holds on to what it calls for as long as the process lives: not to the flow.
+        found = weakref.ref(self)
+
+        def on_batch(table: str, rows: Any, batch: str) -> None:
+            flow = found()
+            if flow is None:
+                raise FlowClosed("the flow of this stream is gone", hint="Hold on to the flow while it runs.")
+            offset = {table: batch}
+            flow.tick({table: rows}, mode=mode, change_feed=change_feed, commit=commit, offset=offset)
+
+        streams = Streams()
+        self._streams.append(streams)
+        try:
+            for name, frame in sources.items():
+                folder = f"{place}/{quote_plus(names[name])}"
+                streams.add(names[name], frame, folder, options, on_batch)
+        except BaseException:
+            streams.stop()
+            raise
+        return streams
+
+    def _stream_place(self, checkpoint: str | os.PathLike[str] | None) -> str:
+        if checkpoint is not None:
+            return os.fspath(checkpoint).rstrip("/")
+        store = self._store
+        if not isinstance(store, Durable) or store.settings.location.scheme != "file":
+            raise InvalidOption(
+                "a stream needs a folder for Spark's checkpoints, and this flow is not in a folder",
+                hint="Give checkpoint=: a folder or URL that Spark can write to.",
+            )
+        return str(store.settings.location.path / "streams")
 
     def _past(self) -> Past:
         if self._store is None:
@@ -619,6 +944,35 @@ class Flow:
         finally:
             self._core.drop(view, cascade=False)
 
+    @property
+    def is_on_storage(self) -> bool:
+        return self._store is not None
+
+    def freshness(self) -> list[Freshness]:
+        """How fresh each materialized view is, and why it is not fresher. It waits for nobody."""
+        return freshness(self._core.catalog, self.meter, self._blocked_us())
+
+    def _blocked_us(self) -> int | None:
+        """Since when nothing can become visible or durable any more, if that is so."""
+        store = self._store
+        stopped = self._core.failure is not None
+        if isinstance(store, Durable):
+            waiting_us = store.journal.writing_us
+            if waiting_us is not None:
+                late_us = self.meter.clock_us() - waiting_us
+                return waiting_us if late_us > STORAGE_ASK_AFTER_SECONDS * 1_000_000 else None
+            stopped = stopped or store.journal.failure is not None
+        if isinstance(store, Follower) and store.failure is not None:
+            return store.failed_us
+        if not stopped:
+            return None
+        stops = [e.time_us for e in self._core.audit.entries() if e.event in ("stopped", "fenced")]
+        return stops[-1] if stops else self.meter.clock_us()
+
+    def _system_rows(self, relation: SystemRelation) -> pa.Table:
+        """A relation of schema penstock as it is now."""
+        return relation.table(self)
+
     def state(self) -> list[StateEntry]:
         """Every piece of state that the flow holds, with its rows and bytes."""
         with self._lock:
@@ -664,7 +1018,10 @@ class Flow:
             past = None if as_of is None else self._past()
             verifier = Verifier(gather(self._core, view, past, as_of), limit)
         done.total = of_files + len(verifier)
-        return found + verifier.run(done)
+        found += verifier.run(done)
+        wrong = [check.name for check in found if not check.equal]
+        self._core.audit.record("verify", checks=len(found), wrong=wrong)
+        return found
 
     def compact(self, progress: Progress | None = None) -> int:
         """Merge each piece of state into one batch; on storage write it, and delete the files that this frees:
@@ -703,7 +1060,12 @@ class Flow:
             place = self._place(url, storage_options)
             image, holding = checkpoints.capture(store)
         with holding:
-            return checkpoints.checkpoint(store, image, place, full, progress)
+            made = checkpoints.checkpoint(store, image, place, full, progress)
+        self._core.audit.record(
+            "checkpoint", place=place.url, full=full, of_epoch=made.epoch, files=made.files,
+            files_copied=made.files_copied, bytes_copied=made.bytes_copied,
+        )  # fmt: skip
+        return made
 
     @staticmethod
     def restore(
@@ -725,7 +1087,10 @@ class Flow:
         """A second flow at another place, which begins as this one is now and shares its files: open it there."""
         with self._lock:
             self._check_open()
-            return checkpoints.branch(self._on_storage(), self._place(url, storage_options))
+            place = self._place(url, storage_options)
+            made = checkpoints.branch(self._on_storage(), place)
+            self._core.audit.record("branch", place=place.url)
+            return made
 
     def _place(self, url: Any, storage_options: Mapping[str, object] | None) -> Location:
         if storage_options is not None:
@@ -742,7 +1107,10 @@ class Flow:
     # -- the end ---------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End the flow: watches end, memory is freed. Closing twice is fine."""
+        """End the flow: streams and watches end, memory is freed. Closing twice is fine."""
+        for streams in self._streams:
+            streams.stop()
+        self._streams.clear()
         with self._lock:
             if self._closed:
                 return
@@ -757,6 +1125,7 @@ class Flow:
                 with self._lock:
                     store.close()
         finally:
+            self._engines.close()
             self._core.close()
             if self._database is not None:
                 self._database.close()
@@ -767,9 +1136,12 @@ class Flow:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _check_open(self) -> None:
+    def check_not_closed(self) -> None:
         if self._closed:
             raise FlowClosed("the flow is closed", hint="Make a new Flow().")
+
+    def _check_open(self) -> None:
+        self.check_not_closed()
         self._core.check()
         if isinstance(self._store, Follower):
             self._store.check()
@@ -782,6 +1154,18 @@ def _close_at_exit(flow: weakref.ref[Flow]) -> None:
     found = flow()
     if found is not None:
         found.close()
+
+
+def _in_spark(as_: str) -> bool:
+    if as_ not in ("arrow", "spark"):
+        raise InvalidOption(f"unknown form {as_!r}", hint='Use as_="arrow" or as_="spark".')
+    return as_ == "spark"
+
+
+def no_storage() -> Durable:
+    raise InvalidOption(
+        "a flow in memory has no files that Spark could read", hint="Give the flow a URL to be kept at."
+    )
 
 
 def commit_mode(mode: str) -> str:

@@ -13,17 +13,20 @@ from collections.abc import Callable
 from penstock.base.errors import CorruptState, PenstockError, StorageNotFound
 from penstock.base.limits import READER_LOAD_ATTEMPTS_MAX, READER_POLL_MS
 from penstock.commit.files import Files
-from penstock.commit.history import History, now_us, read_log
+from penstock.commit.history import History, read_log
 from penstock.commit.manifest import Manifest
 from penstock.commit.once import Offset, read_offset
 from penstock.commit.record import EpochRecord
 from penstock.commit.truth import Truth
 from penstock.engine import opening, slots
+from penstock.engine.audit import AuditLog, read_audit
 from penstock.engine.core import Core
+from penstock.engine.meter import Meter
 from penstock.engine.opening import Settings
+from penstock.state.scattered import rows_of
 from penstock.zset.zset import ZSet
 
-OnEpoch = Callable[[int, dict[str, ZSet]], None]
+OnEpoch = Callable[[int, dict[str, ZSet], int | None], None]  # number, changes, when it was committed
 
 
 class Follower:
@@ -34,11 +37,15 @@ class Follower:
         settings: Settings,
         lock: threading.RLock,
         on_epoch: OnEpoch,
-        clock_us: Callable[[], int] = now_us,
+        meter: Meter | None = None,
     ) -> None:
         self.settings = settings
+        self._meter = Meter() if meter is None else meter
+        clock_us = self._meter.clock_us
+        self.failed_us: int | None = None  # since when it cannot follow
         self._lock = lock
         self._on_epoch = on_epoch
+        self._clock_us = clock_us
         self._truth = opening.open_reader(settings.location)
         self.failure: PenstockError | None = None
         self._closing = threading.Event()
@@ -64,7 +71,8 @@ class Follower:
             manifest = opening.read_manifest(self._truth)
             version, catalog = opening.read_catalog(self._truth)
             files = opening.open_files(self.settings, manifest.parents)
-            core = Core()
+            core = Core(clock_us=self._clock_us)
+            core.audit = AuditLog(self._clock_us, stored=lambda: read_audit(self._truth))
             try:
                 chunks = opening.read_chunks(self._truth)
                 opening.load(core, catalog, manifest, chunks, files, kept=False)
@@ -97,7 +105,7 @@ class Follower:
         changes = opening.changes_of(self.core, record, self.files)
         views = opening.views_of(self.core, record, self.files)
         self.core.follow(changes, views)
-        return {**{name: delta for name, (delta, _) in changes.items()}, **views}
+        return {**{name: rows_of(delta) for name, (delta, _) in changes.items()}, **views}
 
     # -- the thread ------------------------------------------------------------------------
 
@@ -105,8 +113,9 @@ class Follower:
         while not self._closing.wait(READER_POLL_MS / 1000):
             try:
                 self.refresh()
-                self.failure = None
+                self.failure = self.failed_us = None
             except PenstockError as error:
+                self.failed_us = self.failed_us or self._clock_us()
                 self.failure = error  # said to whoever reads next; storage may come back
 
     def refresh(self) -> None:
@@ -124,17 +133,19 @@ class Follower:
                 # made since the catalog was looked at.
                 known = all(self.core.catalog.by_id(part.relation) for part in record.parts)
                 if record.epoch == self.core.epoch + 1 and known:
-                    self._on_epoch(record.epoch, self._apply(record))
+                    self._on_epoch(record.epoch, self._apply(record), record.time_us)
                     continue
             self._reload()
             return
 
     def _reload(self) -> None:
-        with self._lock:
+        began_us = self._clock_us()
+        with self._lock, self._meter.state("RECOVERING"):
             old = self.core
             self._load()
             old.close()
-            self._on_epoch(self.core.epoch, {})
+            self._on_epoch(self.core.epoch, {}, None)
+        self._meter.span(began_us, "RECOVERING")
 
     def offset(self, table: int) -> Offset | None:
         """How far the writer has read a table's source."""

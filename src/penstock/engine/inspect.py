@@ -17,7 +17,7 @@ from penstock.base.errors import CorruptState, PenstockError, StorageNotFound
 from penstock.base.limits import READER_LOAD_ATTEMPTS_MAX, READER_POLL_MS
 from penstock.commit import keys
 from penstock.commit.files import FOLDER as BATCHES
-from penstock.commit.history import read_log, read_part
+from penstock.commit.history import read_log, read_parts
 from penstock.commit.manifest import Manifest, Ref
 from penstock.commit.pins import pinned
 from penstock.commit.record import EpochRecord, files_from_json
@@ -175,9 +175,9 @@ class _Inspecting:
                 ]
                 total = sum(int(b.weights.sum()) for b in batches)
                 for record in log:
-                    part = record.part(relation.id)
-                    if part is not None:
-                        total += int(read_part(self._files, part, relation.schema.types).weights.sum())
+                    parts = record.parts_of(relation.id)
+                    if parts:
+                        total += int(read_parts(self._files, parts, relation.schema.types).weights.sum())
             except (CorruptState, StorageNotFound):
                 continue  # `verify` names what is wrong
             counts[relation.id] = total

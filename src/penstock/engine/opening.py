@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from penstock.base.errors import CorruptState, FlowNotFound, StorageError, StorageNotFound
 from penstock.base.limits import CACHE_BYTES_MAX
 from penstock.commit import keys
 from penstock.commit.files import Files
-from penstock.commit.history import read_part
+from penstock.commit.history import read_parts
 from penstock.commit.manifest import Manifest, Ref, check_format
+from penstock.commit.places import Places
 from penstock.commit.record import EpochRecord
 from penstock.commit.scratch import Scratch
 from penstock.commit.truth import Truth
@@ -26,10 +29,10 @@ from penstock.kernels.hashing import hash_columns
 from penstock.state.batch import Batch
 from penstock.state.batch_file import FileRef
 from penstock.state.packing import unpack
-from penstock.store.cache import LocalCache, cache_folder
+from penstock.store.cache import cache_folder
 from penstock.store.location import Location
-from penstock.store.objects import Objects
 from penstock.store.open import open_objects
+from penstock.zset.column import is_in_order
 from penstock.zset.types import SqlType
 from penstock.zset.zset import ZSet
 
@@ -55,20 +58,13 @@ def probe(settings: Settings, write: bool = True) -> None:
     open_objects(settings.location).probe(write=write)
 
 
-def open_place(settings: Settings, location: Location) -> tuple[Objects, LocalCache | None]:
-    """The objects at a location, and local copies of them where it is remote."""
-    objects = open_objects(location)
-    if not location.is_remote:
-        return objects, None
-    folder = Path(settings.cache_folder) if settings.cache_folder else cache_folder(location)
-    return objects, LocalCache(objects, folder, settings.cache_limit)
+def places_of(settings: Settings, parents: Sequence[str]) -> Places:
+    return Places(settings.location, tuple(parents), settings.cache_folder, settings.cache_limit)
 
 
 def open_files(settings: Settings, parents: Sequence[str]) -> Files:
     """The flow's files, and those of the flows that it branched from."""
-    options = settings.location.options
-    shared = [open_place(settings, Location.parse(url, options)) for url in parents]
-    return Files(*open_place(settings, settings.location), shared, scratch_of(settings))
+    return places_of(settings, parents).open(scratch_of(settings))
 
 
 def scratch_of(settings: Settings) -> Scratch | None:
@@ -194,26 +190,32 @@ def check_files(manifest: Manifest, files: Files) -> None:
 def changes_of(core: Core, record: EpochRecord, files: Files) -> dict[str, Change]:
     """What an epoch of the log changed in tables, as the core takes it."""
     changes: dict[str, Change] = {}
-    for part in record.parts:
-        relation = core.catalog.by_id(part.relation)
+    for id in {part.relation: None for part in record.parts}:
+        relation = core.catalog.by_id(id)
         if isinstance(relation, Table):
-            changes[relation.name] = as_change(relation, read_part(files, part, relation.schema.types))
+            rows = read_parts(files, record.parts_of(id), relation.schema.types)
+            changes[relation.name] = as_change(relation, rows)
     return changes
 
 
 def views_of(core: Core, record: EpochRecord, files: Files) -> dict[str, ZSet]:
     """What an epoch of the log changed in materialized views."""
     found: dict[str, ZSet] = {}
-    for part in record.parts:
-        relation = core.catalog.by_id(part.relation)
+    for id in {part.relation: None for part in record.parts}:
+        relation = core.catalog.by_id(id)
         if isinstance(relation, MaterializedView):
-            found[relation.name] = read_part(files, part, relation.schema.types)
+            found[relation.name] = read_parts(files, record.parts_of(id), relation.schema.types)
     return found
 
 
 def as_change(table: Table, rows: ZSet) -> Change:
-    """Rows of the log were accepted before and stand in the order of the table's key already."""
+    """Rows of the log were accepted before. Each piece of them stands in the order of the table's key."""
     if table.keyed is None:
         return rows, None
     hashes = hash_columns([rows.columns[k] for k in table.key], len(rows))
+    if not is_in_order(hashes):
+        order = np.argsort(
+            hashes, kind="stable"
+        )  # of one key the row that goes stays before the one that comes
+        rows, hashes = rows.take(order), hashes[order]
     return rows, Batch(hashes, rows.columns, (rows.weights,))

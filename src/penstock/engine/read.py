@@ -11,6 +11,8 @@ from penstock.base.errors import PenstockError
 from penstock.duck.connect import DuckConnection, DuckError, connect, translate
 from penstock.engine.catalog import Catalog, MaterializedView, Relation, Table, View
 from penstock.engine.showing import Showing, arrow_table
+from penstock.engine.system import BY_NAME, RELATIONS, SystemRelation
+from penstock.engine.system.shown import Rows, SystemShown, may_mention
 from penstock.sql.bind import Binder
 from penstock.sql.tokens import fold, quote
 from penstock.zset.types import Schema, SqlType
@@ -32,6 +34,8 @@ class Reader:
         self._duck = connect()
         self._shown: dict[str, object] = {}  # what is registered for each relation: a version
         self._showing: dict[int, Showing] = {}  # by the relation's id
+        self._system = SystemShown(self._duck)
+        self.system_rows: Rows = SystemRelation.empty  # the flow says what it knows of itself
 
     def close(self) -> None:
         self._duck.close()
@@ -51,6 +55,8 @@ class Reader:
 
     def add_view(self, name: str, sql: str, columns: tuple[str, ...] | None) -> None:
         names = f" ({', '.join(quote(c) for c in columns)})" if columns else ""
+        if may_mention(sql):
+            self._system.declare()
         self._run(f"CREATE VIEW {quote(name)}{names} AS {sql}")
 
     def add_past(self, name: str, rows: pa.Table, columns: Sequence[tuple[str, str]]) -> None:
@@ -88,8 +94,10 @@ class Reader:
         for name, table in extra.items():
             self._duck.register(name, table)
         try:
-            for name in self.base_relations(sql):
+            relations = self.relations(sql)
+            for name in sorted(r.name for r in relations if not isinstance(r, View)):
                 self._show(name, rows_of, overrides or {})
+            self._show_system(sql, relations)
             try:
                 return fetched(self._duck, sql)
             except DuckError as error:
@@ -102,6 +110,8 @@ class Reader:
 
     def columns(self, sql: str) -> list[tuple[str, str]]:
         """Names and types of a query's columns."""
+        if may_mention(sql):
+            self._system.declare()
         try:
             relation = bound(self._duck, sql)
         except DuckError as error:
@@ -109,6 +119,8 @@ class Reader:
         return list(zip(relation.columns, [str(t) for t in relation.types], strict=True))
 
     def explain(self, sql: str) -> str:
+        if may_mention(sql):
+            self._system.declare()
         try:
             return str(self._duck.execute(f"EXPLAIN {sql}").fetchall()[0][1])
         except DuckError as error:
@@ -117,6 +129,24 @@ class Reader:
     def base_relations(self, sql: str) -> list[str]:
         """Tables and materialized views that a query reads, plain views followed."""
         return sorted(r.name for r in self.relations(sql) if not isinstance(r, View))
+
+    def _show_system(self, sql: str, relations: Sequence[Relation]) -> None:
+        found = self.system_relations(sql, relations)
+        if found or may_mention(sql):
+            self._system.show(found, self.system_rows)
+
+    def system_relations(self, sql: str, relations: Sequence[Relation] | None = None) -> list[SystemRelation]:
+        """The relations of schema penstock that a query reads, also through plain views."""
+        known = self.relations(sql) if relations is None else relations
+        texts = [sql, *(r.sql for r in known if isinstance(r, View))]
+        names: set[str] = set()
+        for text in texts:
+            if may_mention(text):
+                try:
+                    names |= self._binder.system_references(text)
+                except PenstockError:
+                    return list(RELATIONS)  # not a SELECT to DuckDB's JSON: show everything
+        return [BY_NAME[name] for name in sorted(names) if name in BY_NAME]
 
     def relations(self, sql: str) -> list[Relation]:
         """What a query reads, plain views and what is behind them."""

@@ -16,6 +16,7 @@ from penstock.engine.access import SCHEMA, Access, allowed
 from penstock.engine.catalog import Catalog, Relation
 from penstock.engine.core import Core
 from penstock.engine.read import DATA_NAME
+from penstock.engine.system import SCHEMA as SYSTEM
 from penstock.sql import statements as st
 from penstock.sql.access_statements import ACCESS_STATEMENTS
 from penstock.sql.parse_dml import values_rows
@@ -23,6 +24,8 @@ from penstock.sql.tokens import fold
 
 # Functions of DuckDB that run a text or read a relation that is named in one.
 _INDIRECT = frozenset(("query", "query_table", "json_execute_serialized_sql"))
+# Of the schema `penstock` everybody may read the others.
+_OF_SUPERUSERS = frozenset(("audit_log",))
 _MAY_READ = re.compile(r"\b(?:select|from|table|pivot|unpivot|summarize|describe|show|join)\b", re.IGNORECASE)
 _FREE = (
     st.Begin, st.Commit, st.Rollback, st.Savepoint, st.Release, st.RollbackTo, st.Show, *ACCESS_STATEMENTS,
@@ -37,7 +40,7 @@ _CREATES = (st.CreateTable, st.CreateTableAs, st.CreateView, st.CreateMaterializ
 class Named:
     """What a text names, in folded names; `unclear`: it cannot be told, so it may be everything."""
 
-    relations: frozenset[str] = frozenset()
+    relations: frozenset[tuple[str, str]] = frozenset()  # with the schema, or ""
     indirect: bool = False
     unclear: bool = False
 
@@ -73,7 +76,15 @@ class Rights:
         if named.unclear:
             for relation in core.catalog:
                 require(access, role, "select", relation)
-        for name in named.relations - stand_ins:
+        for schema, name in named.relations:
+            if name in stand_ins:
+                continue
+            if schema == SYSTEM:
+                if name in _OF_SUPERUSERS:
+                    raise InsufficientPrivilege(
+                        f"permission denied for {schema}.{name}", hint="It is for superusers."
+                    )
+                continue
             found = core.catalog.find(name)
             if found is not None:
                 require(access, role, "select", found)
@@ -103,14 +114,15 @@ def require(access: Access, role: str | None, action: str, relation: Relation) -
     )
 
 
-def _named(parse: Callable[[str], tuple[set[str], set[str]] | None], text: str) -> Named:
+def _named(parse: Callable[[str], tuple[set[tuple[str, str]], set[str]] | None], text: str) -> Named:
     if not _MAY_READ.search(text):
         return Named()
     found = parse(text)
     if found is None:
         return Named(unclear=True)
     relations, functions = found
-    return Named(frozenset(fold(n) for n in relations), not _INDIRECT.isdisjoint(functions))
+    folded = frozenset((fold(schema), fold(name)) for schema, name in relations)
+    return Named(folded, not _INDIRECT.isdisjoint(functions))
 
 
 def _direct(catalog: Catalog, s: st.Statement) -> Iterator[tuple[str, str]]:
@@ -139,6 +151,8 @@ def _direct(catalog: Catalog, s: st.Statement) -> Iterator[tuple[str, str]]:
     elif isinstance(s, st.Drop):
         for name in s.names:
             yield "own", name
+    elif isinstance(s, st.AlterMaterializedView):
+        yield "own", s.name
     elif isinstance(s, st.ExplainIncremental) and s.name:
         yield "select", s.name
     elif not isinstance(s, (st.Query, st.Explain, st.ExplainIncremental, st.Describe)):

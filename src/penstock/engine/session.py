@@ -40,11 +40,13 @@ from penstock.engine.past_relations import past_relations
 from penstock.engine.read import RowsOf
 from penstock.engine.rights import Rights, require
 from penstock.engine.session_reader import SessionReader
+from penstock.engine.system.shown import may_mention
 from penstock.engine.transaction import Mark, Transaction
 from penstock.sql import statements as st
 from penstock.sql.access_statements import ACCESS_STATEMENTS
 from penstock.sql.binding import Parameters, bind
 from penstock.sql.parse import parse
+from penstock.sql.tokens import fold
 from penstock.zset.types import SqlType
 
 if TYPE_CHECKING:
@@ -53,8 +55,15 @@ if TYPE_CHECKING:
 ISOLATION_LEVELS = ("read uncommitted", "read committed", "repeatable read", "serializable")
 _SERIALISABLE = ISOLATION_LEVELS[2:]
 _DEFINITIONS = (
-    st.CreateTable, st.CreateTableAs, st.CreateView, st.CreateMaterializedView, st.Drop, *ACCESS_STATEMENTS,
-)  # fmt: skip
+    st.CreateTable,
+    st.CreateTableAs,
+    st.CreateView,
+    st.CreateMaterializedView,
+    st.Drop,
+    st.AlterMaterializedView,
+    *ACCESS_STATEMENTS,
+)
+_CHANGES = (st.Insert, st.Update, st.Delete, st.Truncate, st.Commit, st.CreateTableAs)
 _TRANSACTION_STATEMENTS = (st.Begin, st.Commit, st.Rollback, st.Savepoint, st.Release, st.RollbackTo)
 
 
@@ -96,6 +105,14 @@ class Session:
         self._rights = Rights()
         self._reader = reader  # None: the flow's own, under its lock
         self._define_at_once = define_at_once
+        self.actor: str | None = None  # on whose behalf: the role of a client
+        self.number: int | None = None  # None: the flow's own
+        self.application: str | None = None  # what the client calls itself
+        self.began_us = flow.meter.clock_us()
+        self.statements = 0
+        self.running: str | None = None  # the kind of statement that runs, and since when
+        self.running_since_us: int | None = None
+        self._arrived_us = 0  # when the change came that is being made
         self.isolation = "read committed"  # of transactions that do not say
         self.transaction: Transaction | None = None
         self._serialisable = False
@@ -162,7 +179,45 @@ class Session:
 
     def _one(self, s: st.Statement) -> tuple[Answer, int]:
         """Run a statement: its answer, and the epoch that it made or 0."""
+        meter = self._flow.meter
+        self.running, self.running_since_us = st.kind_of(s), meter.clock_us()
+        self.statements += 1
+        meter.statement(self.running)
+        try:
+            if not isinstance(s, _CHANGES):
+                return self._carry_out(s)
+            with meter.accepting(self._changed_by(s)) as self._arrived_us:
+                return self._carry_out(s)
+        except PenstockError as error:
+            meter.error(error)
+            raise
+        finally:
+            self.running = self.running_since_us = None
+
+    def _changed_by(self, s: st.Statement) -> frozenset[str] | None:
+        """The tables that a statement changes, as far as its text says."""
+        if isinstance(s, st.Commit):
+            return frozenset(fold(t) for t in self.transaction.changes) if self.transaction else frozenset()
+        if self.transaction is not None:
+            return frozenset()  # nobody waits for it before COMMIT
+        if isinstance(s, (st.Insert, st.Update, st.Delete)):
+            return frozenset((fold(s.table),))
+        return frozenset(fold(t) for t in s.tables) if isinstance(s, st.Truncate) else None
+
+    def _carry_out(self, s: st.Statement) -> tuple[Answer, int]:
         flow = self._flow
+        if (
+            isinstance(s, st.Query)
+            and self._reader is not None
+            and may_mention(s.text.text)
+            and self.is_superuser
+        ):
+            flow.check_not_closed()
+            system = self._reader.at_any_time(s.text.text)
+            if system is not None:  # a flow that is busy, or has stopped, can still be asked how it is
+                self._reader.show_system(system, flow._system_rows)
+                with self._working(self._reader.interrupt), run.positions_in(s.text):
+                    return _answer(s, self._reader.run(s.text.text)), 0
         if isinstance(s, st.Query) and not s.as_of and self._reader is not None:
             with flow._lock:
                 self._begin_statement()
@@ -216,6 +271,8 @@ class Session:
                 with flow._defining():
                     text = flow._explain_query(s.query.text)
             return pa.table({"explain": text.splitlines()})
+        if isinstance(s, st.AlterSystem):
+            return flow._alter_system(s, self)
         self.check_may_define()
         with flow._defining():
             return flow._define(s, self)
@@ -237,7 +294,7 @@ class Session:
             return work(self.transaction)
         transaction = Transaction(self._flow._core)
         answer = work(transaction)
-        self._flow._commit(transaction)
+        self._flow._commit(transaction, self._arrived_us)
         return answer
 
     def columns_to_copy(self, name: str, columns: Sequence[str] | None) -> list[SqlType]:
@@ -337,7 +394,7 @@ class Session:
         if isinstance(s, st.Rollback):
             return run.status("ROLLBACK")
         transaction.refresh(self._flow._core)
-        self._flow._commit(transaction)
+        self._flow._commit(transaction, self._arrived_us)
         return run.status("COMMIT")
 
     def _savepoint(self, s: st.Savepoint | st.Release | st.RollbackTo, transaction: Transaction) -> pa.Table:
@@ -407,6 +464,7 @@ class Session:
     def close(self) -> None:
         """End the session: an open transaction is forgotten."""
         self.rollback()
+        self._flow._ended(self)
         if self._reader is not None:
             self._reader.close()
 

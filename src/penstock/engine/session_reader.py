@@ -6,7 +6,8 @@ that nobody changes any more; the query itself runs without the lock, over the r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -16,6 +17,9 @@ from penstock.duck.connect import DuckConnection, DuckError, cursor_of, translat
 from penstock.engine.catalog import Relation, View
 from penstock.engine.core import Core
 from penstock.engine.read import RowsOf, bound, column_list, data_name, fetched, shown_rows
+from penstock.engine.system import BY_NAME, SCHEMA, SystemRelation
+from penstock.engine.system.shown import Rows, SystemShown, may_mention
+from penstock.sql import mentions
 from penstock.sql.binding import quoted_text
 from penstock.sql.tokens import fold, quote
 
@@ -30,7 +34,8 @@ class SessionReader:
         self._duck = cursor_of(database)
         self._declared: dict[str, Relation] = {}  # by folded name
         self._shown: dict[str, int | None] = {}  # the version that is registered; None: a transaction's own
-        self._known: dict[str, list[Relation]] = {}  # by the text of a query
+        self._known: dict[str, tuple[list[Relation], list[SystemRelation]]] = {}  # by the text of a query
+        self._system = SystemShown(self._duck)
         self._known_for: tuple[Core, int] | None = None  # the state of the catalog
         for name, text in constants.items():
             self._duck.execute(f"CREATE TEMP MACRO {quote(name)}() AS {quoted_text(text)}")
@@ -47,7 +52,9 @@ class SessionReader:
     def prepare(self, core: Core, sql: str, rows_of: RowsOf) -> None:
         """Show the rows that a query needs: those that `rows_of` gives, or the committed ones."""
         self._forget_changed(core)
-        relations = self._relations(core, sql)
+        relations, system = self._relations(core, sql)
+        if system or may_mention(sql):
+            self._system.show(system, core.reader.system_rows)
         for relation in relations:
             self._declare(core, relation)
         for relation in relations:
@@ -60,14 +67,15 @@ class SessionReader:
             self._duck.register(data_name(name), rows)
             self._shown[name] = relation.version if own is None else None
 
-    def _relations(self, core: Core, sql: str) -> list[Relation]:
+    def _relations(self, core: Core, sql: str) -> tuple[list[Relation], list[SystemRelation]]:
         """What a query reads. Asking DuckDB takes longer than a small query does, so it is remembered."""
         state = core, core.catalog.changes  # a reader of another process's flow may get a new core
         if self._known_for != state or len(self._known) >= REMEMBERED_QUERIES_MAX:
             self._known.clear()
             self._known_for = state
         if sql not in self._known:
-            self._known[sql] = core.reader.relations(sql)
+            relations = core.reader.relations(sql)
+            self._known[sql] = relations, core.reader.system_relations(sql, relations)
         return self._known[sql]
 
     def _forget_changed(self, core: Core) -> None:
@@ -109,6 +117,19 @@ class SessionReader:
             raise translate(error, sql) from None
 
     # -- without it ------------------------------------------------------------------------
+
+    def at_any_time(self, sql: str) -> list[SystemRelation] | None:
+        """The relations of a query, if all of them are such that nobody's lock is needed to read them."""
+        ((parsed,),) = self._duck.execute("SELECT json_serialize_sql(?::varchar)", [sql]).fetchall()
+        found = mentions.qualified(json.loads(parsed))
+        if not found or any(schema.lower() != SCHEMA for schema, _ in found):
+            return None
+        relations = [BY_NAME.get(name.lower()) for _, name in found]
+        known = [r for r in relations if r is not None and r.at_any_time]
+        return known if len(known) == len(relations) else None
+
+    def show_system(self, relations: Sequence[SystemRelation], rows: Rows) -> None:
+        self._system.show(relations, rows)
 
     def run(self, sql: str) -> pa.Table:
         try:

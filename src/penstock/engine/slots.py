@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from penstock.base.errors import CorruptState
 from penstock.commit.flusher import Fresh
 from penstock.engine.catalog import MaterializedView, Table
-from penstock.engine.core import Core
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch
 from penstock.state.batch_file import StoredBatch
 from penstock.state.contents import Contents
 from penstock.zset.types import SqlType
+
+if TYPE_CHECKING:
+    from penstock.engine.core import Core
 
 Piece = Arrangement | Contents
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 
 from penstock.base.errors import (
     BindError,
+    InvalidOption,
     PenstockError,
     TransactionError,
     UndefinedTable,
@@ -91,6 +93,8 @@ def _with_options(relation: Table | MaterializedView, options: RelationOptions) 
     relation.retain_s = options.retain_s
     if isinstance(relation, Table):
         relation.dedup = options.dedup
+    elif options.freshness_s is not None:
+        relation.options = {**relation.options, "freshness_s": options.freshness_s}
 
 
 def create_table_as(core: Core, s: st.CreateTableAs, transaction: Transaction) -> pa.Table:
@@ -170,6 +174,24 @@ def replace_materialized(
     except Exception:  # the same view again, with its history
         core.create_materialized(old.name, old.sql, old.schema.names, old.options, like=old)
         raise
+
+
+def alter_materialized(core: Core, s: st.AlterMaterializedView) -> MaterializedView:
+    """Other options for a view that is there: SET the given ones, or RESET those that are named."""
+    found = core.catalog.get(s.name)
+    if not isinstance(found, MaterializedView):
+        raise WrongObjectType(f'"{found.name}" is a {found.kind}, not a materialized view')
+    names = [name for name in (*s.options, *s.reset) if name != "freshness"]
+    if names:
+        raise InvalidOption(
+            f"{names[0]} of a view cannot be changed", hint="Only freshness can; replace the view instead."
+        )
+    options = dict(found.options)
+    options.pop("freshness_s", None)
+    found.options = options
+    _with_options(found, replace(read_options(s.options, found.kind, found.name), retain_s=found.retain_s))
+    core.catalog.changes += 1
+    return found
 
 
 def _exists(core: Core, name: str, if_not_exists: bool) -> bool:

@@ -18,9 +18,13 @@ from penstock.base.errors import MissingRow, SerializationFailure, UniqueViolati
 from penstock.engine.accept import accept, rows_at
 from penstock.engine.catalog import MaterializedView, Table
 from penstock.engine.consolidate import consolidated
-from penstock.engine.core import Change, Core, added, as_zset
+from penstock.engine.core import Core, added, as_zset
 from penstock.run.inline import Epoch
+from penstock.state.batch import Batch
+from penstock.state.scattered import Rows
 from penstock.zset.zset import ZSet, union
+
+Accepted = tuple[ZSet, Batch | None]  # a table's delta, checked, and the same arranged by its key
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class KeyRead:
 class Mark:
     """A place in a transaction to which it can go back: a savepoint."""
 
-    changes: dict[str, Change]
+    changes: dict[str, Accepted]
     reads: tuple[WholeRead | KeyRead, ...]
 
 
@@ -68,7 +72,7 @@ class Transaction:
     def __init__(self, core: Core, read_only: bool = False, several: bool = False) -> None:
         self.core = core
         self.read_only = read_only
-        self.changes: dict[str, Change] = {}  # by table name
+        self.changes: dict[str, Accepted] = {}  # by table name
         self._tables: dict[str, Table] = {}  # those of the changes: a name may come to mean another one
         self._several = several
         self._reads: list[WholeRead | KeyRead] = []
@@ -93,7 +97,7 @@ class Transaction:
             self._epoch = self.core.propose(changes)
         return self._epoch
 
-    def commit(self) -> dict[str, ZSet]:
+    def commit(self) -> dict[str, Rows]:
         """Commit as one epoch: the changes of the views."""
         epoch = self.epoch()
         changes = {n: c for n, c in self.changes.items() if len(c[0])}

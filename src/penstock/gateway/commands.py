@@ -259,7 +259,7 @@ def _unlisten(c: Cursor) -> Command:
 
 
 def _alter(c: Cursor) -> Command | None:
-    if c.keyword(1) in ("ROLE", "USER"):
+    if c.keyword(1) in ("ROLE", "USER", "MATERIALIZED", "SYSTEM"):  # the engine's
         return None
     return _refuse(c)
 

@@ -26,7 +26,9 @@ from penstock.base.limits import (
     SEND_BYTES,
 )
 from penstock.engine.flow import Flow
+from penstock.engine.outline import extra_relations
 from penstock.engine.session import Session
+from penstock.engine.system import RELATIONS, SCHEMA
 from penstock.gateway import backend as b
 from penstock.gateway import messages as m
 from penstock.gateway.catalog.query import CatalogDoor, private_postgres
@@ -49,7 +51,8 @@ class Server:
         self.access = access or Access()
         _make_roles(flow, self.access)
         self.tls = tls
-        self.private = private_postgres(flow)
+        system = extra_relations(SCHEMA, [(r.name, r.columns) for r in RELATIONS])
+        self.private = private_postgres(flow, system)
         self.pool = ThreadPoolExecutor(RUNNING_STATEMENTS_MAX, "penstock-statement")
         self.clients: dict[int, Client] = {}  # those that were let in, by process number
         self.everyone: set[Client] = set()
@@ -257,6 +260,8 @@ class Client(asyncio.Protocol):
             self.server.pool,
             lambda: self.server.flow.session(define_at_once=True, constants=constants, role=user),
         )
+        self.session.actor = user
+        self.session.application = dict(options_of(self._login.parameters)).get("application_name")
         settings = ClientSettings(self.session, user)
         given = [settings.at_start(name, value) for name, value in options_of(self._login.parameters)]
         warnings = [notice_report(text) for text in given if text is not None]

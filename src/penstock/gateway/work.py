@@ -24,8 +24,14 @@ from penstock.sql.parse import parse, split
 
 _ENDS = (st.Commit, st.Rollback, st.RollbackTo)
 _DEFINITIONS = (
-    st.CreateTable, st.CreateTableAs, st.CreateView, st.CreateMaterializedView, st.Drop, *ACCESS_STATEMENTS,
-)  # fmt: skip
+    st.CreateTable,
+    st.CreateTableAs,
+    st.CreateView,
+    st.CreateMaterializedView,
+    st.Drop,
+    st.AlterMaterializedView,
+    *ACCESS_STATEMENTS,
+)
 
 
 class Work:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.base.errors import PenstockError
@@ -12,6 +12,7 @@ from penstock.circuit.operators.arrange import Arrange
 from penstock.circuit.operators.look_up import LookUp
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch
+from penstock.state.scattered import Scattered
 from penstock.zset.zset import ZSet, union
 
 
@@ -19,8 +20,10 @@ from penstock.zset.zset import ZSet, union
 class Epoch:
     """What an epoch would change: nothing has been changed yet."""
 
-    deltas: dict[int, Delta]  # what each node gave
+    deltas: Mapping[int, Delta | Scattered]  # what nodes gave: all of them, or those of views
     appends: list[tuple[Arrangement, Batch]]
+    placed: bool = False  # tasks have written some of it to files already
+    rows_read: int = 0  # by tasks, from DataFrames
 
     def commit(self) -> None:
         for arrangement, batch in self.appends:

@@ -7,7 +7,7 @@ views (plain views, so that DuckDB expands them). It holds no rows.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,8 @@ ATTEMPTS: tuple[tuple[bool, tuple[str, ...]], ...] = (
     (False, OFF),
 )
 
+Columns = Sequence[tuple[str, str]]  # names and types
+
 # Change from query to query although DuckDB calls them consistent, or reverse.
 _ALSO_VOLATILE = {"current_localtime", "current_localtimestamp", "localtime", "localtimestamp"}
 _NOT_VOLATILE = {"error"}
@@ -81,8 +83,10 @@ class Binder:
     ('x',)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, system: tuple[str, Mapping[str, Columns]] | None = None) -> None:
         self._duck = connect(threads=1)
+        self._system = system  # a schema that is always there, with the columns of its relations
+        self._system_declared = False
         self._disabled: tuple[str, ...] | None = None
         self._not_null: dict[str, set[tuple[str, int]]] = {}  # by table: its columns that are NOT NULL
         rows = self._duck.execute(
@@ -140,6 +144,7 @@ class Binder:
 
     def create_view(self, sql: str) -> str | None:
         """Runs CREATE VIEW; the view's name, or None if IF NOT EXISTS found one."""
+        self._declare_system(sql)
         before = self._objects("views", "view")
         self._run(sql)
         made = [name for oid, name in self._objects("views", "view").items() if oid not in before]
@@ -182,14 +187,31 @@ class Binder:
         named = mentions.relations(self._parsed(sql))
         return {by_name[name.lower()] for name in named if name.lower() in by_name}
 
-    def named(self, sql: str) -> tuple[set[str], set[str]] | None:
-        """The relations and functions whose names stand anywhere in a query; None if DuckDB's parser cannot tell."""
+    def named(self, sql: str) -> tuple[set[tuple[str, str]], set[str]] | None:
+        """The relations (schema and name) and functions whose names stand anywhere in a query; None if DuckDB's parser cannot tell."""
         parsed = self._parsed(sql)
         if parsed.get("error"):
             return None
         return mentions.named_relations(parsed), {
             name for name, count in mentions.functions(parsed) if count >= 0
         }
+
+    def system_references(self, sql: str) -> set[str]:
+        """The relations of the schema that is always there which the text itself names, folded."""
+        if self._system is None or self._system[0] not in sql.lower():
+            return set()
+        return mentions.of_schema(self._parsed(sql), self._system[0])
+
+    def _declare_system(self, sql: str) -> None:
+        """Before DuckDB binds a text that may name them. Most flows never need them."""
+        if self._system is None or self._system_declared or self._system[0] not in sql.lower():
+            return
+        schema, relations = self._system
+        self._run(f"CREATE SCHEMA {schema}")
+        for name, columns in relations.items():
+            items = ", ".join(f"{quoted(n)} {type}" for n, type in columns)
+            self._run(f"CREATE TABLE {schema}.{name} ({items})")
+        self._system_declared = True
 
     def volatile_functions(self, sql: str) -> list[str]:
         """The functions that do not always give the same for the same arguments, also those of plain views.
@@ -244,6 +266,7 @@ class Binder:
         return Project(below, exprs, names)
 
     def _serialised(self, sql: str, optimize: bool, disabled: tuple[str, ...]) -> Json:
+        self._declare_system(sql)
         if disabled != self._disabled:
             self._run(f"SET disabled_optimizers = '{','.join(disabled)}'")
             self._disabled = disabled
@@ -272,13 +295,14 @@ class Binder:
             raise translate(error, sql) from None
 
     def _objects(self, plural: str, kind: str) -> dict[int, str]:
-        query = f"SELECT {kind}_oid, {kind}_name FROM duckdb_{plural}() WHERE NOT internal"
+        query = f"SELECT {kind}_oid, {kind}_name FROM duckdb_{plural}() WHERE NOT internal AND schema_name = 'main'"
         return dict(self._duck.execute(query).fetchall())
 
     def _describe(self, name: str) -> TableDescription:
         columns = self._duck.execute(
             "SELECT column_name, column_default, is_nullable, is_generated, schema_name FROM duckdb_columns() "
-            "WHERE table_name = ? ORDER BY column_index", [name],
+            "WHERE table_name = ? AND schema_name <> ? AND NOT internal ORDER BY column_index",
+            [name, "" if self._system is None else self._system[0]],
         ).fetchall()  # fmt: skip
         if any(schema != "main" for *_, schema in columns):
             raise BindError(f'table "{name}" is not in the schema "main"', hint="Leave the schema out.")

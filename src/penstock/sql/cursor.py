@@ -159,6 +159,12 @@ class Cursor:
         name = self.identifier(what)
         if not self.take("."):
             return name, offset
+        if fold(name) == "penstock":
+            raise SqlSyntaxError(
+                'the relations of schema "penstock" can only be read',
+                hint="SELECT from them, or DESCRIBE them.",
+                position=offset,
+            )
         if fold(name) not in SCHEMAS:
             hint = 'There is one schema, "main", which is also called "public". Leave the schema out.'
             raise SqlSyntaxError(f'schema "{name}" does not exist', hint=hint, position=offset)

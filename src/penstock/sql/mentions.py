@@ -29,38 +29,44 @@ def view_query(sql: str) -> str:
     return found[1] if found else ""
 
 
-def relations(item: Any, ctes: frozenset[str] = frozenset()) -> set[str]:
-    """The names of base tables and views in a parse tree, without those that a WITH gives to something else."""
-    found: set[str] = set()
+def qualified(item: Any, ctes: frozenset[str] = frozenset()) -> set[tuple[str, str]]:
+    """The base tables and views in a parse tree, each with its schema or "", without what a WITH defines."""
+    found: set[tuple[str, str]] = set()
     if isinstance(item, list):
         for value in item:
-            found |= relations(value, ctes)
+            found |= qualified(value, ctes)
     elif isinstance(item, dict):
         ctes |= {entry["key"].lower() for entry in (item.get("cte_map") or {}).get("map", [])}
-        name = item.get("table_name")
-        if (
-            item.get("type") == "BASE_TABLE"
-            and name
-            and (name.lower() not in ctes or item.get("schema_name"))
-        ):
-            found.add(name)
+        name, schema = item.get("table_name"), item.get("schema_name") or ""
+        if item.get("type") == "BASE_TABLE" and name and (name.lower() not in ctes or schema):
+            found.add((schema, name))
         for value in item.values():
-            found |= relations(value, ctes)
+            found |= qualified(value, ctes)
     return found
 
 
-def named_relations(item: Any) -> set[str]:
-    """Every name in a parse tree at which a relation can stand, also those that a WITH gives to something else."""
-    found: set[str] = set()
+def named_relations(item: Any) -> set[tuple[str, str]]:
+    """Every schema and name in a parse tree at which a relation can stand, also names that a WITH gives."""
+    found: set[tuple[str, str]] = set()
     if isinstance(item, list):
         for value in item:
             found |= named_relations(value)
     elif isinstance(item, dict):
         if item.get("type") == "BASE_TABLE" and item.get("table_name"):
-            found.add(item["table_name"])
+            found.add((item.get("schema_name") or "", item["table_name"]))
         for value in item.values():
             found |= named_relations(value)
     return found
+
+
+def relations(item: Any) -> set[str]:
+    """Their names."""
+    return {name for _, name in qualified(item)}
+
+
+def of_schema(item: Any, schema: str) -> set[str]:
+    """The names of those that are in a schema, folded."""
+    return {name.lower() for found, name in qualified(item) if found.lower() == schema}
 
 
 def functions(item: Any) -> dict[tuple[str, int], None]:

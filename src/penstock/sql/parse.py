@@ -21,6 +21,7 @@ from penstock.sql.parse_access import (
     parse_grant,
     parse_reassign,
 )
+from penstock.sql.parse_alter import parse_alter_system, parse_alter_view
 from penstock.sql.parse_ddl import parse_create, parse_drop
 from penstock.sql.parse_dml import parse_delete, parse_insert, parse_truncate, parse_update, parse_with
 from penstock.sql.parse_inspect import parse_describe, parse_explain, parse_explain_incremental, parse_show
@@ -212,6 +213,8 @@ STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Cursor, Slice], Statement]], 
     (("GRANT",), parse_grant),
     (("REVOKE",), parse_grant),
     (("REASSIGN",), parse_reassign),
+    (("ALTER", "MATERIALIZED", "VIEW"), parse_alter_view),
+    (("ALTER", "SYSTEM"), parse_alter_system),
     (("SHOW",), parse_show),
     (("DESCRIBE",), parse_describe),
     (("DESC",), parse_describe),
@@ -220,6 +223,7 @@ STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Cursor, Slice], Statement]], 
 )
 _HINT = (
     "Statements: SELECT (also WITH, VALUES, FROM, TABLE), INSERT, UPDATE, DELETE, TRUNCATE, BEGIN, COMMIT, "
-    "ROLLBACK, SAVEPOINT, CREATE TABLE, CREATE VIEW, CREATE MATERIALIZED VIEW, DROP, SHOW TABLES, SHOW VIEWS, DESCRIBE, "
+    "ROLLBACK, SAVEPOINT, CREATE TABLE, CREATE VIEW, CREATE MATERIALIZED VIEW, DROP, ALTER MATERIALIZED VIEW, "
+    "ALTER SYSTEM, SHOW TABLES, SHOW VIEWS, DESCRIBE, "
     "EXPLAIN, EXPLAIN INCREMENTAL, CREATE ROLE, GRANT, REVOKE."
 )

@@ -14,7 +14,7 @@ from penstock.sql.statements import (
     Slice,
     Statement,
 )
-from penstock.sql.tokens import string_value
+from penstock.sql.tokens import quote, string_value
 
 _SHOWN = (("TABLES",), ("VIEWS",), ("MATERIALIZED", "VIEWS"), ("COLUMNS",))
 
@@ -40,6 +40,12 @@ def parse_show(c: Cursor, text: Slice) -> Statement:
 def parse_describe(c: Cursor, text: Slice) -> Statement:
     if not c.take("DESC"):
         c.expect("DESCRIBE")
+    if c.at("PENSTOCK", "."):  # its relations have no entry in the catalog: they are described as queries
+        start = c.offset
+        c.position += 2
+        relation = c.identifier("the name of a relation of schema penstock")
+        columns = Slice(f"SELECT * FROM penstock.{quote(relation)}", start)
+        return Describe(text, read_parameters(c.tokens), None, columns)
     name, query = _name_or_query(c)
     return Describe(text, read_parameters(c.tokens), name, query)
 

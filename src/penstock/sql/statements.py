@@ -6,11 +6,21 @@ expressions stay text: each is a `Slice` that knows where it stands in the whole
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from penstock.sql.tokens import quote
 
 OptionValue = str | int | float | bool
+
+
+def kind_of(statement: object) -> str:
+    """What a statement is, in words: for counting.
+
+    >>> kind_of(Slice("", 0))
+    'slice'
+    """
+    return re.sub(r"(?<!^)([A-Z])", r" \1", type(statement).__name__).lower()
 
 
 @dataclass(frozen=True)
@@ -145,6 +155,22 @@ class Drop(Statement):
     names: tuple[str, ...]
     if_exists: bool
     cascade: bool
+
+
+@dataclass(frozen=True)
+class AlterMaterializedView(Statement):
+    """`ALTER MATERIALIZED VIEW v SET (freshness = '1s')`, or RESET of the options that are named."""
+
+    name: str
+    options: dict[str, OptionValue]
+    reset: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class AlterSystem(Statement):
+    """`ALTER SYSTEM PAUSE` or `RESUME`."""
+
+    action: str
 
 
 @dataclass(frozen=True)

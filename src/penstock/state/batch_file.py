@@ -40,15 +40,21 @@ class FileRef:
     rows: int
     checksum: int  # of the whole
     checksums: str  # of each block, base64: to check a part of it
+    span: tuple[int, int] | None = None  # the first and the last hash in it, where that is known
 
     def block_sums(self) -> np.ndarray:
         return np.frombuffer(base64.b64decode(self.checksums), np.uint64)
 
+    def meets(self, first: int, last: int) -> bool:
+        """Whether it may have rows whose hash h has first <= h < last."""
+        return self.span is None or (self.span[0] < last and self.span[1] >= first)
 
-def describe(name: str, data: pa.Buffer, rows: int) -> FileRef:
-    """The reference to a file with these bytes."""
+
+def describe(name: str, data: pa.Buffer, rows: int, hashes: np.ndarray | None = None) -> FileRef:
+    """The reference to a file with these bytes, and these hashes in order."""
     view = memoryview(data)
-    return FileRef(name, data.size, rows, xxhash.xxh3_64_intdigest(view), _block_sums(view))
+    span = None if hashes is None or not len(hashes) else (int(hashes[0]), int(hashes[-1]))
+    return FileRef(name, data.size, rows, xxhash.xxh3_64_intdigest(view), _block_sums(view), span)
 
 
 def _block_sums(view: memoryview) -> str:

@@ -15,6 +15,7 @@ from penstock.base.limits import LOG_DELTAS_MAX, LOG_ROWS_MAX
 from penstock.kernels.hashing import hash_columns
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch, Layout, build
+from penstock.state.scattered import Rows, Scattered
 from penstock.state.visible import Visible, visible
 from penstock.zset import weights as w
 from penstock.zset.types import SqlType
@@ -32,13 +33,18 @@ class Contents:
         self._loads: list[ZSet] = []  # in no order, no weight negative
         self._log: list[ZSet] = []
         self._log_rows = 0
-        self._fresh: list[ZSet] | None = None  # what storage does not have yet; None: no storage keeps it
+        self._fresh: list[ZSet | Batch] | None = (
+            None  # what storage does not have yet; None: no storage keeps it
+        )
 
     @property
     def name(self) -> str:
         return self._arrangement.name
 
-    def append(self, delta: ZSet) -> None:
+    def append(self, delta: Rows) -> None:
+        if isinstance(delta, Scattered):
+            self._append_batches(delta.parts)
+            return
         for column in delta.columns:
             column.settle()
         if self._fresh is not None:
@@ -51,6 +57,13 @@ class Contents:
         self._log_rows += rows
         if len(self._log) >= LOG_DELTAS_MAX or self._log_rows >= LOG_ROWS_MAX:
             self._arrange_log()
+
+    def _append_batches(self, batches: Sequence[Batch]) -> None:
+        """Batches that are arranged already, most of them in files: nothing of them is read."""
+        for batch in batches:
+            if self._fresh is not None:
+                self._fresh.append(batch)
+            self._arrangement.append(batch)
 
     def arranged(self) -> Arrangement:
         """The rows arranged by whole row, loads and log included."""
@@ -148,7 +161,7 @@ class Contents:
         self._loads = []
         self._take_log()
         for delta in since:
-            self.append(delta)
+            self.append(Scattered([delta]) if isinstance(delta, Batch) else delta)
         self._fresh = since
 
     def fresh_bytes(self) -> int:

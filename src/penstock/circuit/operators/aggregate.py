@@ -109,25 +109,50 @@ class Aggregate(Recorded):
     # -- one step --------------------------------------------------------------------------
 
     def step(self, deltas: Sequence[Delta], state: Sequence[Arrangement]) -> Result:
+        rows = deltas[0]
+        if isinstance(rows, Batch):
+            return self._add(rows.hashes, rows.columns, rows.measures, state)
         if self._few is not None:
-            rows = deltas[0]
-            assert isinstance(rows, ZSet)
+            assert rows is not None
             result = self._few.step(rows, state[0]) if rows.weights.size <= FEW_ROWS_MAX else None
             if result is not None:
                 return result
         columns, groups, owners = self._group(deltas)
         changes = self._measures(deltas, groups, owners)
+        if not self._extremes:
+            return self._add(groups.hashes, columns, changes, state)
         hashes = groups.hashes
         old = state[0].lookup(hashes, columns, changes)
         new = [m.plus(a, b) for a, b in zip(old, changes, strict=True)]
-        appends: list[Batch | None] = [_nonzero(hashes, columns, changes)]
-        old_extremes: list[Column] = []
-        new_extremes: list[Column] = []
-        if self._extremes:
-            rows = deltas[0]
-            old_extremes, new_extremes, more = self._step_extremes(rows, columns, groups, owners, new, state)
-            appends += more
+        old_extremes, new_extremes, more = self._step_extremes(deltas[0], columns, groups, owners, new, state)
+        appends = [_nonzero(hashes, columns, changes), *more]
         return self._emit(columns, old, new, old_extremes, new_extremes), appends
+
+    def _add(
+        self,
+        hashes: np.ndarray,
+        columns: tuple[Column, ...],
+        changes: Sequence[Measure],
+        state: Sequence[Arrangement],
+    ) -> Result:
+        """Add measures to those of the groups."""
+        old = state[0].lookup(hashes, columns, changes)
+        new = [m.plus(a, b) for a, b in zip(old, changes, strict=True)]
+        return self._emit(columns, old, new, (), ()), [_nonzero(hashes, columns, changes)]
+
+    # -- in several places -----------------------------------------------------------------
+
+    @property
+    def combines(self) -> bool:
+        """Whether measures that were added up elsewhere may come in the place of rows."""
+        return len(self._keys) == 1 and not self._extremes
+
+    def partial(self, rows: ZSet) -> Batch | None:
+        """The measures of these rows by group: what `step` takes instead of them. Since measures add, it does
+        not matter in how many places that is done."""
+        assert self.combines
+        columns, groups, owners = self._group([rows])
+        return _nonzero(groups.hashes, columns, self._measures([rows], groups, owners))
 
     def _group(self, deltas: Sequence[Delta]) -> tuple[tuple[Column, ...], Groups, list[np.ndarray | None]]:
         """The groups that the deltas touch: their key columns, and which rows of the inputs they own."""

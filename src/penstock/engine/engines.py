@@ -1,0 +1,107 @@
+"""Where a flow's epochs run: here, on Spark, or wherever it costs less. Chosen at opening, and at any epoch after."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.base.errors import InvalidOption
+from penstock.engine import opening, slots
+from penstock.engine.core import Core
+from penstock.engine.durable import Durable
+from penstock.run.auto import Auto
+from penstock.run.distributed import Executor, FrameExecutor
+from penstock.run.spark.engine import NO_FIGURES, JobFigures, SparkEngine
+from penstock.run.spark.session import Spark, is_at_hand
+
+NAMES = ("inline", "spark", "auto")
+
+
+class Engines:
+    """The engine of one flow."""
+
+    def __init__(self, core: Core, store: Durable | None, wanted: str | Spark | None) -> None:
+        self._core = core
+        self._store = store
+        self._spark: Spark | None = None
+        self.name = "inline"
+        self._on_spark: SparkEngine | None = None
+        self.use(wanted)
+
+    def use(self, wanted: str | Spark | None) -> None:
+        """From the next epoch on."""
+        if wanted is None:
+            wanted = "auto" if self._store is not None and is_at_hand() else "inline"
+        if isinstance(wanted, Spark):
+            name, self._spark = "spark", wanted
+        elif wanted in NAMES:
+            name = wanted
+        else:
+            raise InvalidOption(
+                f"unknown engine {wanted!r}", hint='Use "inline", "spark", "auto" or penstock.Spark(...).'
+            )
+        before = self.name
+        executor = None if name == "inline" else self._executor(name)
+        self.name, self._core.executor = name, executor
+        if before != name:
+            self._core.audit.record("engine", to=name, was=before, why="asked for")
+
+    def _executor(self, name: str) -> Executor | None:
+        if self._store is None:
+            if name == "auto":
+                return None  # state in this process's memory is nowhere that tasks could read it
+            raise InvalidOption(
+                "the Spark engine needs storage that its tasks can reach, and this flow is in memory",
+                hint="Give the flow a URL: a folder (for a Spark on this machine), s3://, gs:// or az://.",
+            )
+        if self._store.settings.location.scheme == "memory":
+            raise InvalidOption(
+                "the Spark engine needs storage that its tasks can reach, and memory:// is in this process",
+                hint="Use a folder (for a Spark on this machine), s3://, gs:// or az://.",
+            )
+        if self._spark is None:
+            self._spark = Spark()
+        self._on_spark = self._made(self._store, self._spark)
+        self._store.flusher.merge_elsewhere = self._on_spark.merge
+        if name == "spark":
+            return self._on_spark
+        return Auto(self._on_spark, self._spark, self._switched)
+
+    def _made(self, store: Durable, spark: Spark) -> SparkEngine:
+        return SparkEngine(
+            spark.session,
+            opening.places_of(store.settings, store.flusher.manifest.parents),
+            store.files,
+            spark.partitions,
+            store.flush_state,
+            lambda: slots.fresh_bytes(self._core),
+        )
+
+    def _switched(self, to: str, was: str, figures: dict[str, float]) -> None:
+        self._core.audit.record("engine", to=to, was=was, why="expected to take less time", figures=figures)
+
+    @property
+    def takes_frames(self) -> bool:
+        """Whether tasks can read a DataFrame; if not, its rows come to this process."""
+        return isinstance(self._core.executor, FrameExecutor)
+
+    def take_figures(self) -> JobFigures:
+        """What the epoch that has just been took on Spark; nothing, if it ran here."""
+        return self._on_spark.take_figures() if self._on_spark is not None else NO_FIGURES
+
+    def session(self) -> Any:
+        """The SparkSession of the flow, started if need be."""
+        if self._spark is None:
+            self._spark = Spark()
+        return self._spark.session()
+
+    @property
+    def on_spark(self) -> SparkEngine:
+        """The Spark engine, for what only it can do; raises if this flow cannot have one."""
+        if self._on_spark is None:
+            self._executor("spark")
+            assert self._on_spark is not None
+        return self._on_spark
+
+    def close(self) -> None:
+        if self._spark is not None:
+            self._spark.close()
