@@ -44,6 +44,8 @@ from penstock.engine import checkpoint as checkpoints
 from penstock.engine import slots
 from penstock.engine import statements as run
 from penstock.engine.accept import upsert
+from penstock.engine.access import Access
+from penstock.engine.access_changes import change_access, owning
 from penstock.engine.applied import Applied
 from penstock.engine.as_of import Past
 from penstock.engine.audit_ddl import audited
@@ -82,6 +84,7 @@ from penstock.run.spark.engine import JobFigures
 from penstock.run.spark.session import Spark, is_data_frame
 from penstock.run.spark.streams import Streams, Trigger, trigger_options
 from penstock.sql import statements as st
+from penstock.sql.access_statements import ACCESS_STATEMENTS, AccessStatement
 from penstock.sql.binding import Parameters
 from penstock.sql.tokens import fold, quote
 from penstock.state.scattered import Rows, Scattered, rows_of
@@ -273,17 +276,24 @@ class Flow:
         """
         return run_spark_sql(sql, lambda: self._core.catalog, lambda text: self.sql(text, commit=commit))
 
-    def session(self, *, define_at_once: bool = False, constants: Mapping[str, str] | None = None) -> Session:
+    def session(
+        self,
+        *,
+        define_at_once: bool = False,
+        constants: Mapping[str, str] | None = None,
+        role: str | None = None,
+    ) -> Session:
         """A session with transactions of its own, whose queries do not make others wait.
 
         `define_at_once` lets CREATE and DROP run inside a transaction that has changed nothing yet, as a
-        commit of their own; `constants` are functions without arguments that answer with a text.
+        commit of their own; `constants` are functions without arguments that answer with a text. Its statements
+        are checked against what `role` may do; None may do everything.
         """
         with self._lock:
             self._check_open()
             if self._database is None:
                 self._database = connect()
-            session = Session(self, SessionReader(self._database, constants or {}), define_at_once)
+            session = Session(self, SessionReader(self._database, constants or {}), define_at_once, role)
             session.number = next(self._session_numbers)
             self._sessions[session.number] = session
             return session
@@ -295,6 +305,10 @@ class Flow:
     def _ended(self, session: Session) -> None:
         if session.number is not None:
             self._sessions.pop(session.number, None)
+
+    def access(self) -> Access:
+        """Roles, owners and grants, as they are now."""
+        return self._core.catalog.access
 
     @contextmanager
     def _defining(self) -> Iterator[None]:
@@ -311,8 +325,19 @@ class Flow:
                 self._store.define(pending or ())
 
     def _define(self, s: st.Statement, session: Session) -> pa.Table:
+        if isinstance(s, ACCESS_STATEMENTS):
+            return self._change_access(s, session)
         with audited(self._core, session.actor, session.number):
-            return self._carry_out(s, session)
+            with owning(self._core.catalog, s, session.role):
+                return self._carry_out(s, session)
+
+    def _change_access(self, s: AccessStatement, session: Session) -> pa.Table:
+        core, before = self._core, self._core.catalog.access
+        tag = change_access(core.catalog, s, session.role)
+        if core.catalog.access is not before:  # its text has no password in it
+            said = {"statement": s.text.text}
+            core.audit.record("role", actor=session.actor, session=session.number, with_catalog=True, **said)
+        return run.status(tag)
 
     def _carry_out(self, s: st.Statement, session: Session) -> pa.Table:
         core = self._core
