@@ -58,6 +58,7 @@ class Journal:
         self._write_file = write_file
         self._interval_s = interval_s
         self._on_write = on_write
+        self.on_durable: Callable[[int], None] = lambda _: None  # told of each epoch that is on storage, and of the end
         self._waiting: deque[Entry] = deque()
         self._waiting_bytes = 0
         self._changed = threading.Condition()
@@ -106,6 +107,7 @@ class Journal:
         with self._changed:
             self.durable = max(self.durable, epoch)
             self._changed.notify_all()
+        self.on_durable(self.durable)
 
     def check(self) -> None:
         """Raise what made the journal stop, if anything did."""
@@ -139,6 +141,7 @@ class Journal:
             with self._changed:
                 self.durable = entries[-1].epoch
                 self._changed.notify_all()
+            self.on_durable(self.durable)
 
     def _next_group(self) -> list[Entry] | None:
         with self._changed:
@@ -197,3 +200,4 @@ class Journal:
             self.failure = error
             self._waiting.clear()
             self._changed.notify_all()
+        self.on_durable(self.durable)

@@ -80,6 +80,11 @@ class Past:
             if change.batch.num_rows:
                 yield change
 
+    def deltas(self, relation: Table | MaterializedView, first: int, last: int) -> Iterator[tuple[int, ZSet]]:
+        """The same as they are in the log."""
+        found = self._history.deltas(relation.id, relation.schema.types, first + 1, last)
+        return ((epoch, delta) for epoch, _, delta in found)
+
     def query(self, sql: str, epoch: int) -> pa.Table:
         """A query of which every table and view is as of the epoch."""
         relations = {fold(r.name): r for r in self._core.catalog.stored()}

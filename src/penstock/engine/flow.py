@@ -6,6 +6,7 @@ import atexit
 import os
 import threading
 import time
+import uuid
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -42,6 +43,7 @@ from penstock.engine import statements as run
 from penstock.engine.accept import upsert
 from penstock.engine.applied import Applied
 from penstock.engine.as_of import Past
+from penstock.engine.bell import Bell
 from penstock.engine.catalog import MaterializedView, Table, View, VolatileDefault
 from penstock.engine.check_files import FileChecker
 from penstock.engine.consolidate import consolidated
@@ -51,12 +53,13 @@ from penstock.engine.durable import Durable
 from penstock.engine.explain import explain
 from penstock.engine.follow import Follower
 from penstock.engine.ingest import to_zset
-from penstock.engine.opening import Settings
+from penstock.engine.opening import Settings, flow_id
 from penstock.engine.options import read_options
 from penstock.engine.progress import Counter
 from penstock.engine.session import Session
 from penstock.engine.session_reader import SessionReader
 from penstock.engine.showing import arrow_table
+from penstock.engine.subscription import Subscription, catch_up, subscribe
 from penstock.engine.transaction import Transaction
 from penstock.engine.verify import Check, Verifier, gather
 from penstock.engine.watch import Change, Watch
@@ -163,6 +166,8 @@ class Flow:
         self._session = Session(self)
         self._database: DuckConnection | None = None  # in which sessions read; made with the first of them
         self._watches: dict[str, list[Watch]] = {}
+        self._bell = Bell()
+        self._id = uuid.uuid4().hex[:12]  # replaced by what storage knows
         self._closed = False
         self._once = Once()  # replaced by what storage knows
         self._pending: list[Entry] | None = None  # epochs of a statement that changes the catalog too
@@ -199,6 +204,8 @@ class Flow:
                 self._core.close()
                 raise
             self._once = self._store.once
+            self._store.journal.on_durable = self._bell.ring
+        self._id = flow_id(self._store.truth)
         # A program that ends without close() keeps what it committed, as far as it can.
         atexit.register(_close_at_exit, weakref.ref(self))
 
@@ -253,7 +260,7 @@ class Flow:
         if isinstance(s, st.CreateMaterializedView):
             return self._replacing(s, run.create_materialized(core, s))
         if isinstance(s, st.Drop):
-            self._close_watches(run.drop(core, s))
+            self._close_watches(run.drop(core, s), '"{name}" was dropped')
             return run.status(f"DROP {s.kind.upper()}")
         raise SqlSyntaxError(f"{type(s).__name__} is not a statement of a flow")
 
@@ -269,7 +276,7 @@ class Flow:
     ) -> pa.Table:
         """End the watches on what OR REPLACE took away: its columns may be others now."""
         if s.or_replace:
-            self._close_watches([s.name])
+            self._close_watches([s.name], '"{name}" was replaced')
         return answer
 
     def _commit(self, transaction: Transaction, note: dict[str, Any] | None = None) -> dict[str, ZSet]:
@@ -291,7 +298,7 @@ class Flow:
             self._record(changes, changed, note or {}, time.perf_counter() - began)
         elif note:
             self._once.writes(note, self._core.epoch)
-        if self._watches:
+        if self._watches or self._bell:
             tables = {name: delta for name, (delta, _) in changes.items()}
             self._push(self._core.epoch, {**tables, **changed})
         return changed
@@ -307,16 +314,19 @@ class Flow:
             store.commit(entry, changes, cost_s)
 
     def _push(self, epoch: int, changes: Mapping[str, ZSet]) -> None:
-        for name, rows in changes.items():
-            for watch in self._watches.get(fold(name), ()):
-                watch.push(epoch, rows)
+        found = {fold(name): rows for name, rows in changes.items()}
+        for name, watches in self._watches.items():
+            for watch in watches:
+                watch.push(epoch, found.get(name))
+        self._bell.ring(epoch, changes)
 
     def _followed(self, epoch: int, changes: dict[str, ZSet]) -> None:
         """A reader has taken in an epoch, or has read everything anew (no changes to tell of then)."""
         assert isinstance(self._store, Follower)
-        self._core = self._store.core
-        if self._watches and changes:
-            self._push(epoch, changes)
+        if self._core is not self._store.core:
+            self._core = self._store.core
+            catch_up(self, [w for watches in list(self._watches.values()) for w in list(watches)], epoch)
+        self._push(epoch, changes)
 
     def _writer(self) -> Durable:
         if not isinstance(self._store, Durable):
@@ -560,20 +570,52 @@ class Flow:
                     f'"{relation.name}" is a plain view; tables and materialized views can be watched',
                     hint="Create a materialized view over it.",
                 )
-            watch = Watch(relation.name, relation.schema, self._forget)
-            self._watches.setdefault(fold(relation.name), []).append(watch)
-            return watch
+            return self._watch(relation)
+
+    def _watch(self, relation: Table | MaterializedView) -> Watch:
+        watch = Watch(relation.name, relation.schema, self._forget, relation.id, self._core.epoch)
+        self._watches.setdefault(fold(relation.name), []).append(watch)
+        return watch
+
+    def subscribe(
+        self, view: str, *, snapshot: bool = True, as_of: int | datetime | str | None = None
+    ) -> Subscription:
+        """A view (or table) as it is now, or as of an epoch or a time, and then every change of it: each epoch
+        once, none left out. Without the snapshot only the changes after that epoch."""
+        with self._lock:
+            self._check_open()
+            return subscribe(self, view, snapshot, as_of)
+
+    @property
+    def settled_epoch(self) -> int:
+        """The last epoch that nothing can take back any more: it is on storage, or there is no storage."""
+        store = self._store
+        return store.journal.durable if isinstance(store, Durable) else self._core.epoch
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether the flow answers nothing any more. What keeps a reader from following may pass."""
+        failed = isinstance(self._store, Durable) and self._store.journal.failure is not None
+        return self._closed or self._core.failure is not None or failed
+
+    @property
+    def id(self) -> str:
+        """What tells this flow from others: the same for its writer and its readers, and after a restart."""
+        return self._id
 
     def _forget(self, watch: Watch) -> None:
         with self._lock:
             watches = self._watches.get(fold(watch.view), [])
             if watch in watches:
                 watches.remove(watch)
+            if not watches:
+                self._watches.pop(fold(watch.view), None)
 
-    def _close_watches(self, names: Sequence[str]) -> None:
+    def _close_watches(self, names: Sequence[str], why: str) -> None:
         for name in names:
             for watch in list(self._watches.get(fold(name), ())):
-                watch.close()
+                watch.close(why.format(name=watch.view))
+        self._bell.ring(self._core.epoch)
 
     def explain(self, name: str) -> str:
         """The text of EXPLAIN INCREMENTAL: operators, laws, keys, state."""
@@ -726,10 +768,11 @@ class Flow:
         with self._lock:
             if self._closed:
                 return
-            self._close_watches(list(self._watches))
+            self._close_watches(list(self._watches), "the flow is closed")
             self._session.rollback()
             self._closed = True
             store = self._store
+        self._bell.ring(self._core.epoch)
         try:  # a reader's thread needs the lock to end
             if isinstance(store, Follower):
                 store.close()
