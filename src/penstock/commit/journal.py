@@ -58,7 +58,9 @@ class Journal:
         self._write_file = write_file
         self._interval_s = interval_s
         self._on_write = on_write
-        self.on_durable: Callable[[int], None] = lambda _: None  # told of each epoch that is on storage, and of the end
+        self.on_durable: Callable[[int], None] = lambda _: (
+            None
+        )  # told of each epoch that is on storage, and of the end
         self._waiting: deque[Entry] = deque()
         self._waiting_bytes = 0
         self._changed = threading.Condition()

@@ -166,7 +166,7 @@ class Flow:
         self._session = Session(self)
         self._database: DuckConnection | None = None  # in which sessions read; made with the first of them
         self._watches: dict[str, list[Watch]] = {}
-        self._bell = Bell()
+        self.bell = Bell()
         self._id = uuid.uuid4().hex[:12]  # replaced by what storage knows
         self._closed = False
         self._once = Once()  # replaced by what storage knows
@@ -194,7 +194,7 @@ class Flow:
             CACHE_BYTES_MAX if cache_limit is None else size_bytes(cache_limit, "cache_limit"),
         )
         if read_only:
-            self._store = Follower(settings, self._lock, self._followed, clock_us)
+            self._store = Follower(settings, self._lock, self._followed, clock_us, self.bell.ring)
             self._core = self._store.core
         else:
             self._core = Core(share_arrangements)
@@ -204,7 +204,7 @@ class Flow:
                 self._core.close()
                 raise
             self._once = self._store.once
-            self._store.journal.on_durable = self._bell.ring
+            self._store.journal.on_durable = self.bell.ring
         self._id = flow_id(self._store.truth)
         # A program that ends without close() keeps what it committed, as far as it can.
         atexit.register(_close_at_exit, weakref.ref(self))
@@ -298,7 +298,7 @@ class Flow:
             self._record(changes, changed, note or {}, time.perf_counter() - began)
         elif note:
             self._once.writes(note, self._core.epoch)
-        if self._watches or self._bell:
+        if self._watches or self.bell:
             tables = {name: delta for name, (delta, _) in changes.items()}
             self._push(self._core.epoch, {**tables, **changed})
         return changed
@@ -318,7 +318,7 @@ class Flow:
         for name, watches in self._watches.items():
             for watch in watches:
                 watch.push(epoch, found.get(name))
-        self._bell.ring(epoch, changes)
+        self.bell.ring(epoch, changes)
 
     def _followed(self, epoch: int, changes: dict[str, ZSet]) -> None:
         """A reader has taken in an epoch, or has read everything anew (no changes to tell of then)."""
@@ -593,6 +593,11 @@ class Flow:
         return store.journal.durable if isinstance(store, Durable) else self._core.epoch
 
     @property
+    def looked_at(self) -> float | None:
+        """When a reader last looked for new epochs, by the monotonic clock; None for those who make them."""
+        return self._store.looked_at if isinstance(self._store, Follower) else None
+
+    @property
     def has_stopped(self) -> bool:
         """Whether the flow answers nothing any more. What keeps a reader from following may pass."""
         failed = isinstance(self._store, Durable) and self._store.journal.failure is not None
@@ -615,7 +620,7 @@ class Flow:
         for name in names:
             for watch in list(self._watches.get(fold(name), ())):
                 watch.close(why.format(name=watch.view))
-        self._bell.ring(self._core.epoch)
+        self.bell.ring(self._core.epoch)
 
     def explain(self, name: str) -> str:
         """The text of EXPLAIN INCREMENTAL: operators, laws, keys, state."""
@@ -772,7 +777,7 @@ class Flow:
             self._session.rollback()
             self._closed = True
             store = self._store
-        self._bell.ring(self._core.epoch)
+        self.bell.ring(self._core.epoch)
         try:  # a reader's thread needs the lock to end
             if isinstance(store, Follower):
                 store.close()

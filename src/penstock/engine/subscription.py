@@ -55,6 +55,7 @@ class Subscription:
         self._rows = rows
         self._past = past
         self._watch = watch
+        self._failure: PenstockError | None = None
 
     @property
     def is_closed(self) -> bool:
@@ -64,6 +65,8 @@ class Subscription:
     def ready(self) -> bool:
         """Whether `poll` would have something to give or to say. It takes no lock."""
         settled = self._flow.settled_epoch
+        if self._failure is not None:
+            return True
         if self._rows is not None:
             return self.epoch <= settled or self._flow.has_stopped
         if self._past is not None or self._watch.is_over or self._flow.has_stopped:
@@ -77,10 +80,16 @@ class Subscription:
 
     def poll(self) -> Change | None:
         """The next change that has rows; None if there is none yet, or the reader has closed it."""
-        while True:
-            change = self._next()
-            if change is None or change.batch.num_rows:
-                return change
+        if self._failure is not None:
+            raise self._failure
+        try:
+            while True:
+                change = self._next()
+                if change is None or change.batch.num_rows:
+                    return change
+        except PenstockError as error:
+            self._failure = error  # for good: going on would leave a gap
+            raise
 
     def _next(self) -> Change | None:
         settled = self._flow.settled_epoch
@@ -113,7 +122,7 @@ class Subscription:
     def __iter__(self) -> Iterator[Change]:
         """Changes as they come; it ends when the reader closes it, and raises if the view or the flow ends."""
         heard = threading.Event()
-        silence = self._flow._bell.listen(lambda *_: heard.set())
+        silence = self._flow.bell.listen(lambda *_: heard.set())
         try:
             while True:
                 heard.clear()
@@ -131,7 +140,7 @@ class Subscription:
         """End it. What it holds is freed."""
         self._rows = self._past = None
         self._watch.close()
-        self._flow._bell.ring(self._flow.epoch)
+        self._flow.bell.ring(self._flow.epoch)
 
     def __enter__(self) -> Subscription:
         return self
@@ -176,6 +185,8 @@ def catch_up(flow: Flow, watches: list[Watch], epoch: int) -> None:
             for missed in flow._past().deltas(relation, watch.reached, epoch):
                 watch.push(*missed)
         except PenstockError as error:
-            watch.close(f'the changes of "{watch.view}" after epoch {watch.reached} are gone: {error.message}')
+            watch.close(
+                f'the changes of "{watch.view}" after epoch {watch.reached} are gone: {error.message}'
+            )
             continue
         watch.push(epoch, None)

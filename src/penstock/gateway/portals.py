@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from penstock.gateway.command import Command
 from penstock.gateway.result import Result
 from penstock.gateway.types import ColumnType
 from penstock.sql import statements as st
 from penstock.sql.binding import Typed
+
+if TYPE_CHECKING:
+    from penstock.gateway.stream import Stream
 
 Values = list[Typed | str | None]
 
@@ -35,8 +39,16 @@ class Portal:
     values: Values
     formats: tuple[int, ...]
     result: Result | None = None
+    stream: Stream | None = None  # of SUBSCRIBE, whose rows have no end
     tag: str = ""
     done: bool = False
     hold: bool = False
     notices: list[str] = field(default_factory=list)
     reports: list[bytes] = field(default_factory=list)  # settings that have changed
+
+    @property
+    def columns(self) -> list[tuple[str, ColumnType]] | None:
+        """The columns of its rows; None if it has none, or has not run yet."""
+        if self.stream is not None:
+            return self.stream.columns
+        return None if self.result is None else self.result.columns

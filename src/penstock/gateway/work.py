@@ -7,12 +7,15 @@ from collections.abc import Collection
 from penstock.base.errors import SqlSyntaxError, TransactionError, TransactionFailed
 from penstock.engine.session import Answer, Session
 from penstock.gateway import commands as c
+from penstock.gateway.channels import Channels, Letter, Mailbox, Outbox
 from penstock.gateway.errors import UndefinedCursor, UndefinedStatement
 from penstock.gateway.own import command_columns, run_command
 from penstock.gateway.portals import Portal, Prepared
+from penstock.gateway.reports import notice_report
 from penstock.gateway.result import Result
 from penstock.gateway.rewrite import without_catalog
 from penstock.gateway.settings import ClientSettings
+from penstock.gateway.stream import open_stream
 from penstock.gateway.types import column_type, parameter_type
 from penstock.sql import statements as st
 from penstock.sql.parse import parse, split
@@ -27,10 +30,19 @@ class Work:
     `functions` are the session's own, which may be called as pg_catalog's.
     """
 
-    def __init__(self, session: Session, settings: ClientSettings, functions: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        session: Session,
+        settings: ClientSettings,
+        functions: Collection[str] = (),
+        outbox: Outbox | None = None,
+    ) -> None:
         self.session = session
         self.settings = settings
         self.functions = functions
+        self.outbox = outbox or Outbox(Channels(), Mailbox())
+        self.streams: list[Portal] = []  # those that have a subscription
+        self._told = session.last_commit  # the commit of which the client knows the token
         self.statements: dict[str, Prepared] = {}
         self.portals: dict[str, Portal] = {}
         self.failed = False  # a statement of the open transaction has failed
@@ -56,6 +68,22 @@ class Work:
         if self.implicit:
             self.implicit = False
             self.session.execute("COMMIT")
+            self.outbox.send()
+
+    def send(self, letter: Letter) -> None:
+        """LISTEN, UNLISTEN and NOTIFY take effect with the commit."""
+        self.outbox.add(letter)
+        if self.session.transaction is None:
+            self.outbox.send()
+
+    def commit_notice(self) -> bytes:
+        """The token of a commit that the client has not been told of, if it wants to be."""
+        if self.session.last_commit == self._told:
+            return b""
+        self._told = self.session.last_commit
+        if not self.settings.tells("log"):
+            return b""
+        return notice_report(f"freshness token {self.session.token}", "LOG", "00000")
 
     def fail(self) -> None:
         """A statement has failed: so has its transaction."""
@@ -64,6 +92,7 @@ class Work:
             self.implicit = False
         self.failed = self.session.transaction is not None
         if not self.failed:
+            self.outbox.forget()
             self.forget_portals()
 
     def check_not_failed(self, statement: st.Statement | None) -> None:
@@ -103,14 +132,21 @@ class Work:
                 session.rollback()
             else:
                 session.execute(portal.prepared.sql)
+            if portal.tag == "COMMIT":
+                self.outbox.send()
+            else:
+                self.outbox.forget()
             return
         if not is_open:
             raise TransactionError(
                 f"{portal.prepared.sql.split()[0].upper()} can only be used in transaction blocks"
             )
         portal.tag = session.execute(portal.prepared.sql)[-1].tag
+        if isinstance(s, st.Savepoint):
+            self.outbox.mark(s.name)
         if isinstance(s, st.RollbackTo):
             self.failed = False
+            self.outbox.go_back(s.name)
 
     # -- statements ------------------------------------------------------------------------
 
@@ -138,6 +174,23 @@ class Work:
         """Portals end with their transaction; cursors that hold their rows do not."""
         if self.session.transaction is None:
             self.portals = {name: p for name, p in self.portals.items() if p.hold}
+
+    def sweep(self) -> None:
+        """End the subscriptions of portals that are no more."""
+        if not self.streams:
+            return
+        kept = {id(portal) for portal in self.portals.values()}
+        for portal in self.streams:
+            if id(portal) not in kept and portal.stream is not None:
+                portal.stream.close()
+        self.streams = [portal for portal in self.streams if id(portal) in kept]
+
+    def close(self) -> None:
+        """The client has gone."""
+        self.portals.clear()
+        self.sweep()
+        self.outbox.close()
+        self.session.close()
 
     def work_out(self, prepared: Prepared, columns: bool) -> None:
         """The types of the parameters and, if asked for, the columns."""
@@ -177,6 +230,8 @@ class Work:
             run_command(self, prepared.command, portal)
         elif isinstance(statement, (st.Begin, *_ENDS, st.Savepoint, st.Release)):
             self._transact(statement, portal)
+        elif isinstance(statement, st.Subscribe):
+            open_stream(self, portal, statement)
         else:
             self._run_statement(portal)
 

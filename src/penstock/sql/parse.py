@@ -17,6 +17,7 @@ from penstock.sql.parameters import read_parameters
 from penstock.sql.parse_ddl import parse_create, parse_drop
 from penstock.sql.parse_dml import parse_delete, parse_insert, parse_truncate, parse_update, parse_with
 from penstock.sql.parse_inspect import parse_describe, parse_explain, parse_explain_incremental, parse_show
+from penstock.sql.parse_subscribe import parse_subscribe
 from penstock.sql.statements import (
     Begin,
     Commit,
@@ -71,7 +72,7 @@ def split(sql: str) -> list[Slice]:
 
 
 def _parse_one(c: Cursor) -> Statement:
-    if not has_as_of(c.tokens):
+    if c.at("SUBSCRIBE") or not has_as_of(c.tokens):
         return _parse_plain(c)
     c, as_of = take_out(c)
     statement = replace(_parse_plain(c), as_of=as_of)
@@ -201,9 +202,10 @@ STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Cursor, Slice], Statement]], 
     (("DESC",), parse_describe),
     (("EXPLAIN", "INCREMENTAL"), parse_explain_incremental),
     (("EXPLAIN",), parse_explain),
+    (("SUBSCRIBE",), parse_subscribe),
 )
 _HINT = (
     "Statements: SELECT (also WITH, VALUES, FROM, TABLE), INSERT, UPDATE, DELETE, TRUNCATE, BEGIN, COMMIT, "
     "ROLLBACK, SAVEPOINT, CREATE TABLE, CREATE VIEW, CREATE MATERIALIZED VIEW, DROP, SHOW TABLES, SHOW VIEWS, DESCRIBE, "
-    "EXPLAIN, EXPLAIN INCREMENTAL."
+    "EXPLAIN, EXPLAIN INCREMENTAL, SUBSCRIBE."
 )
