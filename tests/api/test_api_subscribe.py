@@ -91,7 +91,7 @@ def test_as_of_an_epoch(tmp_path: Path) -> None:
         for start in (*epochs, flow.epoch):
             for snapshot in (True, False):
                 subscription = flow.subscribe("sums", snapshot=snapshot, as_of=start)
-                changes = [change for change in iter(subscription.poll, None)]
+                changes = list(iter(subscription.poll, None))
                 assert [c.epoch for c in changes] == [
                     *([start] if snapshot else []),
                     *[e for e in epochs if e > start],

@@ -74,10 +74,26 @@ def test_a_simple_query(flow: Flow, connection: psycopg.Connection) -> None:
     assert connection.execute("SELECT 7").fetchone() == (7,)
 
 
-TYPES = (
-    "BIGINT, SMALLINT, DECIMAL(12,2), HUGEINT, TEXT, BLOB, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, UUID, JSON, "
-    "BOOLEAN, DOUBLE, FLOAT, INT[], TEXT[]"
-).split(", ")
+TYPES = [
+    "BIGINT",
+    "SMALLINT",
+    "DECIMAL(12,2)",
+    "HUGEINT",
+    "TEXT",
+    "BLOB",
+    "DATE",
+    "TIME",
+    "TIMESTAMP",
+    "TIMESTAMPTZ",
+    "INTERVAL",
+    "UUID",
+    "JSON",
+    "BOOLEAN",
+    "DOUBLE",
+    "FLOAT",
+    "INT[]",
+    "TEXT[]",
+]
 VALUES = (
     "1, 2, 1.50, 12345678901234567890123, 'it''s', '\\x00\\x27', '2020-02-29', '01:02:03.5', '2020-01-01 00:00:01', "
     "'2020-01-01 00:00:01+00', INTERVAL '1 month 2 days', '00000000-0000-0000-0000-000000000005', "
@@ -122,15 +138,21 @@ def test_progress(flow: Flow, connection: psycopg.Connection) -> None:
     ("options", "lines"),
     [
         ("", [b"1\t1\t1\tann\t10.00\n", b"2\t-1\t1\tann\t10.00\n"]),
-        ("(FORMAT csv, HEADER)", [b"epoch,diff,id,customer,amount\n", b"1,1,1,ann,10.00\n", b"2,-1,1,ann,10.00\n"]),
+        (
+            "(FORMAT csv, HEADER)",
+            [b"epoch,diff,id,customer,amount\n", b"1,1,1,ann,10.00\n", b"2,-1,1,ann,10.00\n"],
+        ),
     ],
 )
 def test_copy(flow: Flow, connection: psycopg.Connection, options: str, lines: list[bytes]) -> None:
     flow.sql("CREATE TABLE one AS SELECT 1 AS nothing")
     found = []
-    with pytest.raises(errors.QueryCanceled), connection.cursor().copy(
-        f"COPY (SUBSCRIBE TO orders) TO STDOUT {options}"  # type: ignore[call-overload]
-    ) as copy:
+    with (
+        pytest.raises(errors.QueryCanceled),
+        connection.cursor().copy(
+            f"COPY (SUBSCRIBE TO orders) TO STDOUT {options}"  # type: ignore[call-overload]
+        ) as copy,
+    ):
         for line in copy:
             if b"bob" in bytes(line):
                 continue

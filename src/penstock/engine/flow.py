@@ -194,7 +194,7 @@ class Flow:
             CACHE_BYTES_MAX if cache_limit is None else size_bytes(cache_limit, "cache_limit"),
         )
         if read_only:
-            self._store = Follower(settings, self._lock, self._followed, clock_us, self.bell.ring)
+            self._store = Follower(settings, self._lock, self._followed, clock_us)
             self._core = self._store.core
         else:
             self._core = Core(share_arrangements)
@@ -591,11 +591,6 @@ class Flow:
         """The last epoch that nothing can take back any more: it is on storage, or there is no storage."""
         store = self._store
         return store.journal.durable if isinstance(store, Durable) else self._core.epoch
-
-    @property
-    def looked_at(self) -> float | None:
-        """When a reader last looked for new epochs, by the monotonic clock; None for those who make them."""
-        return self._store.looked_at if isinstance(self._store, Follower) else None
 
     @property
     def has_stopped(self) -> bool:

@@ -35,10 +35,7 @@ class Follower:
         lock: threading.RLock,
         on_epoch: OnEpoch,
         clock_us: Callable[[], int] = now_us,
-        on_look: Callable[[int], None] = lambda _: None,
     ) -> None:
-        self._on_look = on_look  # told each time that it has looked for new epochs
-        self.looked_at = time.monotonic()  # all that was on storage then has been taken in
         self.settings = settings
         self._lock = lock
         self._on_epoch = on_epoch
@@ -106,12 +103,9 @@ class Follower:
 
     def _follow(self) -> None:
         while not self._closing.wait(READER_POLL_MS / 1000):
-            began = time.monotonic()
             try:
                 self.refresh()
                 self.failure = None
-                self.looked_at = began
-                self._on_look(self.core.epoch)
             except PenstockError as error:
                 self.failure = error  # said to whoever reads next; storage may come back
 

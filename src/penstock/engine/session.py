@@ -266,10 +266,6 @@ class Session:
         """The epoch that a read sees now."""
         return self._flow.epoch
 
-    def has_looked_since(self, moment: float) -> bool:
-        """Whether a read sees all that was on storage at a time of the monotonic clock."""
-        return self._flow.looked_at is None or self._flow.looked_at >= moment
-
     @property
     def is_cancelled(self) -> bool:
         return self._cancelled

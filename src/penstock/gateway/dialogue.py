@@ -235,7 +235,7 @@ class Dialogue:
             yield _columns(prepared, ())
             return
         portal = self._work.portal(message.name)
-        if isinstance(portal.prepared.statement, st.Query):
+        if isinstance(portal.prepared.statement, st.Query) and not portal.prepared.notifies:
             yield from waits(self._work, portal)
             self._work.run(
                 portal

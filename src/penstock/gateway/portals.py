@@ -29,6 +29,7 @@ class Prepared:
     ducks: tuple[str | None, ...] = ()
     columns: list[tuple[str, ColumnType]] | None = None
     described: bool = False
+    notifies: bool = False  # SELECT pg_notify(...): the statement gives its arguments
 
 
 @dataclass

@@ -6,13 +6,13 @@ twice is the same twice. They then take the way that the values of a Bind messag
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.base.errors import PenstockError, SqlSyntaxError
 from penstock.base.limits import PREPARED_MAX
 from penstock.gateway.command import Command
+from penstock.gateway.decode import fitting
 from penstock.gateway.errors import DuplicateStatement, NotSupported, WrongNumber
 from penstock.gateway.portals import Portal, Prepared, Values
 from penstock.gateway.types import ColumnType, column_type
@@ -20,6 +20,8 @@ from penstock.sql.binding import Typed
 from penstock.sql.cursor import Cursor
 from penstock.sql.statements import Slice
 from penstock.sql.tokens import fold
+
+NUMERIC_PARAMETER = "DECIMAL(38,9)"  # what a statement is bound with when a client says numeric
 
 if TYPE_CHECKING:
     from penstock.gateway.work import Work
@@ -144,17 +146,15 @@ def _cast(type: ColumnType | None, duck: str | None) -> str | None:
     """The type that a value has to have, in DuckDB's words; None if its place takes whatever it is."""
     if duck is not None or type is None:
         return duck
-    if type.pg.duck == "DECIMAL":
-        return None  # as precise as the value is
     return type.pg.duck + "[]" * type.depth
 
 
 def _value(work: Work, text: Slice, wanted: str | None) -> Any:
     """A value as a Bind message would give it: its text, with its type."""
-    value = f"({text.text})" if wanted is None else f"CAST(({text.text}) AS {wanted})"
+    precise = wanted == "DECIMAL"  # as precise as the value is
+    value = f"({text.text})" if wanted is None or precise else f"CAST(({text.text}) AS {wanted})"
     shape = work.session.describe(f"SELECT {value} AS value", {}).columns
-    assert shape is not None
-    if len(shape) != 1:
+    if shape is None or len(shape) != 1:
         raise SqlSyntaxError(f"{text.text!r} is not one value", position=text.offset)
     duck = shape[0][1]
     many = duck.endswith("[]")
@@ -162,14 +162,10 @@ def _value(work: Work, text: Slice, wanted: str | None) -> Any:
     if texts.num_rows != 1:
         raise SqlSyntaxError(f"{text.text!r} is not one value", position=text.offset)
     found = texts.column(0)[0].as_py()
+    if precise:
+        return Typed(found, NUMERIC_PARAMETER if found is None else fitting("DECIMAL", found))
     if duck in ('"NULL"', "NULL"):
         return None
-    if found is None:
-        return Typed(None, duck)
-    if many:
-        return Typed(_typed_items(found, duck.removesuffix("[]")), duck)
+    if many and found is not None:
+        return Typed(tuple(Typed(item, duck.removesuffix("[]")) for item in found), duck)
     return found if duck == "VARCHAR" and wanted is None else Typed(found, duck)
-
-
-def _typed_items(texts: Sequence[str | None], duck: str) -> tuple[Typed, ...]:
-    return tuple(Typed(text, duck) for text in texts)

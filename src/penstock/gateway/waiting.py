@@ -24,12 +24,12 @@ def waits(work: Work, portal: Portal) -> Iterator[Pause]:
     if portal.tag or work.failed:
         return
     freshness = work.settings.freshness
-    if not freshness.asks_nothing and _reads(portal.prepared):
+    if not freshness.holds() and _reads(portal.prepared):
         began = time.monotonic()
         work.session.begin_waiting()
-        while not freshness.holds(began):
+        while not freshness.holds():
             freshness.check(began)
-            yield Pause(lambda: freshness.holds(began), freshness.until(began))
+            yield Pause(freshness.holds, freshness.until(began))
             work.session.check_not_cancelled()
     command = portal.prepared.command
     if isinstance(command, c.Fetch) and command.timeout_s is not None:

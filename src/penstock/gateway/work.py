@@ -9,6 +9,7 @@ from penstock.engine.session import Answer, Session
 from penstock.gateway import commands as c
 from penstock.gateway.channels import Channels, Letter, Mailbox, Outbox
 from penstock.gateway.errors import UndefinedCursor, UndefinedStatement
+from penstock.gateway.notify_command import pg_notify_call, run_pg_notify
 from penstock.gateway.own import command_columns, run_command
 from penstock.gateway.portals import Portal, Prepared
 from penstock.gateway.reports import notice_report
@@ -16,7 +17,7 @@ from penstock.gateway.result import Result
 from penstock.gateway.rewrite import without_catalog
 from penstock.gateway.settings import ClientSettings
 from penstock.gateway.stream import open_stream
-from penstock.gateway.types import column_type, parameter_type
+from penstock.gateway.types import TEXT, ColumnType, column_type, parameter_type
 from penstock.sql import statements as st
 from penstock.sql.parse import parse, split
 
@@ -155,6 +156,9 @@ class Work:
         command = c.read_command(sql)
         if command is not None:
             return Prepared(sql, command, None, oids)
+        call = pg_notify_call(sql)
+        if call is not None:
+            return Prepared(call, None, parse(call)[0], oids, notifies=True)
         statements = parse(sql) if split(sql) else []
         if len(statements) > 1:
             raise SqlSyntaxError("cannot insert multiple commands into a prepared statement")
@@ -207,7 +211,9 @@ class Work:
             words |= {i: "DECIMAL(38,9)" + "[]" * t.depth for i, t in known.items() if t.pg.duck == "DECIMAL"}
             found = self.session.describe(prepared.sql, words)
             ducks = tuple(None if i in known else t for i, t in enumerate(found.parameters, start=1))
-            if found.columns is not None:
+            if prepared.notifies:
+                prepared.columns = [("pg_notify", ColumnType(TEXT))]
+            elif found.columns is not None:
                 prepared.columns = [(name, column_type(t)) for name, t in found.columns]
         told = [None if t is None else column_type(t) for t in ducks]
         prepared.parameters = tuple(known.get(i, t) for i, t in enumerate(told, start=1))
@@ -250,6 +256,9 @@ class Work:
         self._keep(portal, answer)
 
     def _keep(self, portal: Portal, answer: Answer) -> None:
+        if portal.prepared.notifies:
+            run_pg_notify(self, answer.table, portal)
+            return
         if answer.has_rows:
             announced = portal.prepared.columns if portal.prepared.described else None
             types = None if announced is None else [t for _, t in announced]
