@@ -10,6 +10,7 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import pytest
 from penstock import Flow
 from penstock.gateway.background import serving
 
-ACCOUNTS, BALANCE, TRANSFERS = 12, 100, 12
+ACCOUNTS, BALANCE, TRANSFERS = 24, 100, 10
 TOTAL = ACCOUNTS * BALANCE
 CHANGE = "UPDATE account SET balance = balance + {} WHERE id = {}"
 
@@ -42,15 +43,16 @@ class Lookout:
         """Add up a subscription WITH (PROGRESS), until all epochs of the writers are told."""
         state: Counter[tuple[Any, ...]] = Counter()
         history: History = {}
-        told = -1
+        told = known = -1  # the last progress, and the epochs before which the history is known
         for epoch, progress, diff, *row in rows:
+            assert epoch >= told, "a row of an epoch that was said to be over"
+            if known >= 0:  # nothing has changed until this epoch
+                history |= dict.fromkeys(range(known, epoch), +state)
+            known = epoch
             if not progress:
-                assert epoch >= told, "a row of an epoch that was said to be over"
                 state[tuple(row)] += diff
                 continue
             assert epoch > told, "progress goes back"
-            if told >= 0:  # all of the epochs from `told` on, of which only the first has changed anything
-                history |= {e: +state for e in range(told, epoch)}
             told = epoch
             if self.last.is_set() and epoch > self.last_epoch:
                 break
@@ -108,9 +110,10 @@ def reader(look: Lookout) -> None:
 
 
 def rows_subscriber(look: Lookout, relation: str) -> None:
+    sql = f"SUBSCRIBE {relation} WITH (PROGRESS)"
     with psycopg.connect(look.url, autocommit=True) as connection:
-        rows = connection.cursor().stream(f"SUBSCRIBE {relation} WITH (PROGRESS)")  # type: ignore[call-overload]
-        look.follow(relation, rows)
+        with closing(connection.cursor().stream(sql)) as rows:  # type: ignore[call-overload]
+            look.follow(relation, rows)
 
 
 def cursor_subscriber(look: Lookout, relation: str) -> None:
@@ -141,9 +144,10 @@ def asyncpg_subscriber(look: Lookout, relation: str) -> None:
 
 def late_subscriber(look: Lookout, relation: str, epoch: int) -> None:
     """From an epoch of the past on."""
+    sql = f"SUBSCRIBE {relation} WITH (PROGRESS) AS OF EPOCH {epoch}"
     with psycopg.connect(look.url, autocommit=True) as connection:
-        sql = f"SUBSCRIBE {relation} WITH (PROGRESS) AS OF EPOCH {epoch}"
-        look.follow(relation, connection.cursor().stream(sql))  # type: ignore[call-overload]
+        with closing(connection.cursor().stream(sql)) as rows:  # type: ignore[call-overload]
+            look.follow(relation, rows)
 
 
 def run_all(threads: list[threading.Thread]) -> None:
@@ -165,24 +169,23 @@ def test_the_total_is_right_at_every_epoch(tmp_path: Path) -> None:
         flow.sql(f"INSERT INTO account SELECT i, {BALANCE} FROM range({ACCOUNTS}) t(i)")
         start = flow.epoch
         look = Lookout(url)
-        Thread = threading.Thread
         lookers = [
-            Thread(target=reader, args=(look,)),
-            Thread(target=rows_subscriber, args=(look, "account")),
-            Thread(target=rows_subscriber, args=(look, "branches")),
-            Thread(target=rows_subscriber, args=(look, "bank")),
-            Thread(target=cursor_subscriber, args=(look, "account")),
-            Thread(target=asyncpg_subscriber, args=(look, "branches")),
+            threading.Thread(target=reader, args=(look,)),
+            threading.Thread(target=rows_subscriber, args=(look, "account")),
+            threading.Thread(target=rows_subscriber, args=(look, "branches")),
+            threading.Thread(target=rows_subscriber, args=(look, "bank")),
+            threading.Thread(target=cursor_subscriber, args=(look, "account")),
+            threading.Thread(target=asyncpg_subscriber, args=(look, "branches")),
         ]
         for thread in lookers:
             thread.start()
         run_all(
             [
-                *[Thread(target=writer, args=(url, seed)) for seed in range(4)],
-                Thread(target=async_writers, args=(url, range(4, 8))),
+                *[threading.Thread(target=writer, args=(url, seed)) for seed in range(4)],
+                threading.Thread(target=async_writers, args=(url, range(4, 8))),
             ]
         )
-        late = Thread(target=late_subscriber, args=(look, "account", start))
+        late = threading.Thread(target=late_subscriber, args=(look, "account", start))
         late.start()
         look.last_epoch = flow.epoch
         look.last.set()

@@ -320,6 +320,19 @@ def test_a_client_that_does_not_read(flow: Flow, url: str, monkeypatch: pytest.M
         assert b"C53400\0" in data[-2000:]
 
 
+def test_stopping_the_server_ends_it() -> None:
+    with Flow() as flow:
+        flow.sql("CREATE TABLE t (a INT)")
+        with serving(flow) as url:
+            connection = psycopg.connect(url, autocommit=True)
+            rows = connection.cursor().stream("SUBSCRIBE t WITH (PROGRESS)")
+            assert next(rows)[1] is True
+        with pytest.raises(psycopg.OperationalError, match="administrator"):
+            list(rows)
+        connection.close()
+        assert flow._watches == {}
+
+
 def test_many_subscribers_do_not_use_up_the_threads(flow: Flow, url: str) -> None:
     async def run() -> None:
         count = RUNNING_STATEMENTS_MAX + 8

@@ -179,6 +179,7 @@ class Dialogue:
         command = portal.prepared.command
         copy = command.options if isinstance(command, Copy) else None
         if copy is not None:
+            rows_max = None  # a COPY is never suspended
             yield from self._copy_head(stream.empty(), copy)
         sent = 0
         while rows_max is None or sent < rows_max:
