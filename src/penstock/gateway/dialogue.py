@@ -178,6 +178,8 @@ class Dialogue:
         worth more to a client than what may come."""
         command = portal.prepared.command
         copy = command.options if isinstance(command, Copy) else None
+        if stream.suspended:  # a cancel request that came in between was for nothing
+            self._work.session.begin_waiting()
         if copy is not None:
             rows_max = None  # a COPY is never suspended
             yield from self._copy_head(stream.empty(), copy)
@@ -193,6 +195,7 @@ class Dialogue:
                 break
             else:
                 yield stream.pause()
+        stream.suspended = True
         yield b.PORTAL_SUSPENDED
 
     # -- extended queries ------------------------------------------------------------------

@@ -43,6 +43,7 @@ class Stream:
         self.formats = spread(formats, len(self.columns))
         self._tables: deque[pa.Table] = deque()
         self.waiting = 0  # rows that can be taken at once
+        self.suspended = False  # a client has been given some of its rows, and has to ask for more
 
     @property
     def types(self) -> list[ColumnType]:
