@@ -58,7 +58,7 @@ from penstock.engine.progress import Counter
 from penstock.engine.session import Session
 from penstock.engine.session_reader import SessionReader
 from penstock.engine.showing import arrow_table
-from penstock.engine.spark_sql import run_spark_sql
+from penstock.engine.spark_sql import run_spark_sql, spark_columns
 from penstock.engine.transaction import Transaction
 from penstock.engine.verify import Check, Verifier, gather
 from penstock.engine.watch import Change, Watch
@@ -224,6 +224,12 @@ class Flow:
         docs/spark-sql.md says what is refused.
         """
         return run_spark_sql(sql, lambda: self._core.catalog, lambda text: self.sql(text, commit=commit))
+
+    def spark_columns(self) -> dict[str, str]:
+        """The tables and views, each with its columns as Spark's DDL."""
+        with self._lock:
+            self._check_open()
+            return spark_columns(self._core.catalog, self.sql)
 
     def session(self, *, define_at_once: bool = False, constants: Mapping[str, str] | None = None) -> Session:
         """A session with transactions of its own, whose queries do not make others wait.
