@@ -12,7 +12,7 @@ from penstock.engine.flow import Flow
 from penstock.pipelines.load import load
 from penstock.pipelines.registry import Dataset, Feeding, Registry
 from penstock.pipelines.streams import feed
-from penstock.run.spark.analyse import Analysed, NotThere, active_session, analyse
+from penstock.run.spark.analyse import Analysed, Analyser, NotThere, active_session
 from penstock.sql.tokens import fold
 
 
@@ -32,8 +32,9 @@ def run(flow: Flow, source: str | PathLike[str] | ModuleType | Registry, *, trig
     imported inside of `collecting`. `trigger` goes to flow.stream.
     """
     registry = source if isinstance(source, Registry) else load(source)
-    runner = _Runner(flow, registry)
-    runner.make_all()
+    with Analyser(active_session()) as analyser:
+        runner = _Runner(flow, registry, analyser)
+        runner.make_all()
     made = Made(runner.made, {d.name: d.comment for d in registry.datasets.values() if d.comment})
     if not runner.streams:
         return made
@@ -41,8 +42,9 @@ def run(flow: Flow, source: str | PathLike[str] | ModuleType | Registry, *, trig
 
 
 class _Runner:
-    def __init__(self, flow: Flow, registry: Registry) -> None:
+    def __init__(self, flow: Flow, registry: Registry, analyser: Analyser) -> None:
         self.flow = flow
+        self.analyser = analyser
         self.registry = registry
         self.made: dict[str, str] = {}
         self.streams: dict[str, Any] = {}  # tables, and the streaming DataFrames that feed them
@@ -94,7 +96,7 @@ class _Runner:
             self._view(dataset, found)
 
     def _analysed(self, feeding: Feeding) -> Analysed:
-        return analyse(feeding.query, self._relations(), active_session())
+        return self.analyser(feeding.query, self._relations())
 
     def _check(self, dataset: Dataset, columns: list[tuple[tuple[str, str], ...]]) -> None:
         for each in columns[1:]:
@@ -103,16 +105,12 @@ class _Runner:
                     f'the flows into "{dataset.name}" have different columns', hint="Select the same."
                 )
         if dataset.schema is not None and columns:
-            promised = self._ddl(dataset.schema)
+            promised = self.analyser.columns(dataset.schema)
             if promised != columns[0]:
                 shown = ", ".join(f"{name} {type}" for name, type in columns[0])
                 raise BindError(
                     f'"{dataset.name}" was promised as {dataset.schema}, and its query gives {shown}'
                 )
-
-    def _ddl(self, text: str) -> tuple[tuple[str, str], ...]:
-        made = active_session().createDataFrame([], text).schema
-        return tuple((each.name, each.dataType.simpleString()) for each in made.fields)
 
     def _source(
         self, dataset: Dataset, columns: tuple[tuple[str, str], ...] | None, streams: list[Any]
@@ -122,7 +120,9 @@ class _Runner:
                 f'"{dataset.name}" reads a stream, and a {dataset.kind} cannot',
                 hint="Declare it with @table.",
             )
-        listed = ", ".join(f"`{name}` {type}" for name, type in columns or self._ddl(dataset.schema or ""))
+        listed = ", ".join(
+            f"`{name}` {type}" for name, type in columns or self.analyser.columns(dataset.schema or "")
+        )
         self.flow.spark_sql(f"CREATE TABLE IF NOT EXISTS `{dataset.name}` ({listed})")
         self.made[dataset.name] = "table"
         if streams:
@@ -142,7 +142,7 @@ class _Runner:
         """That the view has Spark's own types: if not, something has been understood in another way."""
         ours = next(text for name, text in self._relations().items() if fold(name) == fold(dataset.name))
         theirs = ", ".join(f"`{name}` {type}" for name, type in found.columns)
-        if self._ddl(ours) != self._ddl(theirs):
+        if self.analyser.columns(ours) != self.analyser.columns(theirs):
             self.flow.spark_sql(f"DROP {self.made.pop(dataset.name).upper()} `{dataset.name}`")
             raise NotMaintainable(f'"{dataset.name}" would be ({ours}), and in Spark it is ({theirs})')
 

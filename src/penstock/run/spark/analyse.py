@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from penstock.base.errors import BindError, DuplicateObject, NotMaintainable, PenstockError
-from penstock.run.spark.plan_sql import ANSI_HINT, PlanText, ReadsStream
+from penstock.base.errors import BindError, DuplicateObject, NotMaintainable
+from penstock.run.spark.plan_sql import ANSI_HINT, PlanText, ReadsStream, quoted
 from penstock.run.spark.ready import make_ready
 
 if TYPE_CHECKING:
@@ -49,46 +49,67 @@ def active_session() -> SparkSession:
     return session
 
 
-def analyse(
-    function: Callable[[], DataFrame], relations: Mapping[str, str], session: SparkSession
-) -> Analysed:
-    """What a function returns; `relations` are the flow's tables and views, with their columns as Spark's DDL.
+class Analyser:
+    """Analyses functions over the flow's relations, which stand in the session as temporary views without rows."""
 
-    A function that reads a table as a stream is given it as one, which Spark tells apart.
-    """
-    from pyspark.errors import AnalysisException
+    def __init__(self, session: SparkSession) -> None:
+        self.session = session
+        self._registered: dict[str, str] = {}
 
-    taken = {each.name for each in session.catalog.listTables() if each.isTemporary}
-    for name in relations:
-        if name in taken:
-            raise DuplicateObject(
-                f'the Spark session has a temporary view "{name}" of its own',
-                hint="Drop it: it hides the flow's.",
-            )
-    first: PenstockError | None = None
-    for streaming in (False, True):
+    def __enter__(self) -> Analyser:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in self._registered:
+            self.session.catalog.dropTempView(name)
+        self._registered = {}
+
+    def __call__(self, function: Callable[[], DataFrame], relations: Mapping[str, str]) -> Analysed:
+        """What a function returns; `relations` are tables and views with their columns as Spark's DDL.
+
+        A function that reads a table as a stream is given it as one, which Spark tells apart.
+        """
+        from pyspark.errors import AnalysisException
+
+        self._register(relations)
+        try:
+            return _analysed(function(), set(relations))
+        except AnalysisException as error:
+            if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
+                raise NotThere(_sentence(error)) from None
+            first = BindError(_sentence(error))
         with tempfile.TemporaryDirectory() as empty:
-            _register(session, relations, empty if streaming else None)
             try:
+                for name, columns in relations.items():
+                    made = self.session.readStream.schema(columns).format("json").load(empty)
+                    made.createOrReplaceTempView(name)
                 return _analysed(function(), set(relations))
-            except AnalysisException as error:
-                if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
-                    raise NotThere(_sentence(error)) from None
-                first = first or BindError(_sentence(error))
+            except AnalysisException:
+                raise first from None
             finally:
-                for name in relations:
-                    session.catalog.dropTempView(name)
-    assert first is not None
-    raise first
+                self._registered = dict.fromkeys(relations, "")
+                self._register(relations)
 
+    def columns(self, ddl: str) -> tuple[tuple[str, str], ...]:
+        """The columns that a DDL names, in the words that Spark has for their types."""
+        from pyspark.sql.types import StructType
 
-def _register(session: SparkSession, relations: Mapping[str, str], empty: str | None) -> None:
-    for name, columns in relations.items():
-        if empty is None:
-            rows = session.createDataFrame([], columns)
-        else:
-            rows = session.readStream.schema(columns).format("json").load(empty)
-        rows.createOrReplaceTempView(name)
+        return tuple((each.name, each.dataType.simpleString()) for each in StructType.fromDDL(ddl).fields)
+
+    def _register(self, relations: Mapping[str, str]) -> None:
+        new = {name: ddl for name, ddl in relations.items() if self._registered.get(name) != ddl}
+        if new.keys() - self._registered.keys():
+            taken = {each.name for each in self.session.catalog.listTables() if each.isTemporary}
+            hidden = sorted((taken & new.keys()) - self._registered.keys())
+            if hidden:
+                raise DuplicateObject(
+                    f'the Spark session has a temporary view "{hidden[0]}" of its own',
+                    hint="Drop it: it hides the flow's.",
+                )
+        for name, ddl in new.items():
+            nothing = [f"CAST(NULL AS {type}) AS {quoted(column)}" for column, type in self.columns(ddl)]
+            self.session.sql(f"SELECT {', '.join(nothing)} WHERE false").createOrReplaceTempView(name)
+            self._registered[name] = ddl
 
 
 def _analysed(made: Any, known: set[str]) -> Analysed:

@@ -25,6 +25,7 @@ class PlanText:
         self.known = known
         self.used: set[str] = set()
         self._common: dict[int, Java] = {}  # WITH, by Spark's number
+        self._inheriting: dict[str, bool] = {}  # kinds of expressions: asking Java takes a while
 
     def text(self, plan: Java) -> str:
         """A query whose columns have the plan's own names."""
@@ -164,9 +165,10 @@ class PlanText:
 
     def function(self, e: Java, inside: str = "") -> str:
         """f(x): Spark's own name of the function, and what it was given."""
-        parameters = getattr(e, "parameters", None)
-        replaced = _inherits(e)
-        children = seq(parameters()) if replaced and parameters is not None else seq(e.children())
+        kind = _kind(e)
+        if kind not in self._inheriting:
+            self._inheriting[kind] = _inherits(e)
+        children = seq(e.parameters()) if self._inheriting[kind] else seq(e.children())
         args = [self.expression(each) for each in children]
         name = str(e.prettyName()).lower()
         if args and (name, len(args), args[-1]) in _DEFAULTS:
