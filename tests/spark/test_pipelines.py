@@ -145,7 +145,7 @@ def test_what_is_not_covered_is_named(
     with pytest.raises(penstock.PenstockError) as caught:
         dp.run(flow, declared(view(lambda: query(spark))))
     assert message in caught.value.message
-    assert {each.name for each in spark.catalog.listTables()} == set()
+    assert not spark.catalog.tableExists("orders")
 
 
 def test_a_promise_is_checked(flow: penstock.Flow, spark: SparkSession) -> None:
@@ -203,6 +203,13 @@ def test_decorators_outside_of_a_run() -> None:
 def test_names_are_taken_once() -> None:
     with pytest.raises(penstock.DuplicateObject, match='declares "v" twice'):
         declared(view(lambda: None), view(lambda: None))
+
+
+def test_a_path_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "a.sql").write_text("SELECT 1 AS one")
+    monkeypatch.chdir(tmp_path)
+    assert load("inner").texts == load("inner/a.sql").texts == [("a.sql", "SELECT 1 AS one")]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from penstock.base.errors import (
     UndefinedTable,
     WrongObjectType,
 )
-from penstock.cli import branch, checkpoint, compact, inspect, restore, sql, start, verify
+from penstock.cli import branch, checkpoint, compact, inspect, pipelines, restore, sql, start, verify
 from penstock.cli.command import BROKEN_PIPE, FAILED, INTERRUPTED, USAGE, Command, UsageError
 from penstock.cli.options import add_common
 from penstock.cli.terminal import Terminal
@@ -33,6 +33,7 @@ COMMANDS: tuple[Command, ...] = (
     checkpoint.COMMAND,
     restore.COMMAND,
     branch.COMMAND,
+    pipelines.COMMAND,
 )
 
 EXIT_CODES = """\

@@ -26,7 +26,7 @@ def load(source: str | PathLike[str] | ModuleType) -> Registry:
         if source.__file__ is None:
             raise BindError(f"the module {source.__name__} has no file to run")
         source = source.__file__
-    path = Path(source)
+    path = Path(source).resolve()  # the files are loaded from inside of their folder
     if path.is_dir():
         found = [path / name for name in SPEC_NAMES if (path / name).is_file()]
         files = spec_files(found[0]) if found else sorted(_sources(path.rglob("*")))

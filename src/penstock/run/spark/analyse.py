@@ -55,6 +55,7 @@ class Analyser:
     def __init__(self, session: SparkSession) -> None:
         self.session = session
         self._registered: dict[str, str] = {}
+        self._read: dict[str, tuple[tuple[str, str], ...]] = {}
 
     def __enter__(self) -> Analyser:
         return self
@@ -94,16 +95,19 @@ class Analyser:
         """The columns that a DDL names, in the words that Spark has for their types."""
         from pyspark.sql.types import StructType
 
-        return tuple((each.name, each.dataType.simpleString()) for each in StructType.fromDDL(ddl).fields)
+        if ddl not in self._read:  # asking Java takes a while
+            made = StructType.fromDDL(ddl)
+            assert isinstance(made, StructType)
+            self._read[ddl] = tuple((each.name, each.dataType.simpleString()) for each in made.fields)
+        return self._read[ddl]
 
     def _register(self, relations: Mapping[str, str]) -> None:
         new = {name: ddl for name, ddl in relations.items() if self._registered.get(name) != ddl}
-        if new.keys() - self._registered.keys():
-            taken = {each.name for each in self.session.catalog.listTables() if each.isTemporary}
-            hidden = sorted((taken & new.keys()) - self._registered.keys())
-            if hidden:
+        catalog = self.session._jsparkSession.sessionState().catalog()
+        for name in new.keys() - self._registered.keys():
+            if catalog.getTempView(name).isDefined():
                 raise DuplicateObject(
-                    f'the Spark session has a temporary view "{hidden[0]}" of its own',
+                    f'the Spark session has a temporary view "{name}" of its own',
                     hint="Drop it: it hides the flow's.",
                 )
         for name, ddl in new.items():
