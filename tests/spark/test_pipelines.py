@@ -120,6 +120,12 @@ def view(query: Any, name: str = "v") -> Any:
     return lambda: dp.materialized_view(name=name)(query)  # type: ignore[misc]
 
 
+def _udf() -> Any:
+    from pyspark.sql import functions as F
+
+    return F.udf(lambda x: x, "int")
+
+
 REFUSED = (
     (lambda s: s.range(10), "Range in a DataFrame cannot be maintained"),
     (lambda s: s.createDataFrame([(1,)], "a INT"), "cannot be maintained"),
@@ -131,6 +137,7 @@ REFUSED = (
         "the function current_date is not translated",
     ),
     (lambda s: s.table("orders").sample(0.5), "Sample in a DataFrame"),
+    (lambda s: s.table("orders").select(_udf()("id")), "the function pythonudf is not translated"),
     (lambda s: s.table("nowhere"), 'in "v": The table or view `nowhere` cannot be found'),
     (lambda s: s.table("orders").select("nope"), "`nope` cannot be resolved"),
     (lambda s: "SELECT 1", "gave str, not a DataFrame"),

@@ -417,7 +417,8 @@ class Flow:
             if applied is not None and applied.has(table):
                 repeated.append(table.name)
                 continue
-            data = from_change_feed(data, feed, table.schema.names)
+            if mode != "upsert":
+                data = from_change_feed(data, feed, table.schema.names)
             rows = to_zset(data, table.matching, self._defaults(table))
             if not len(rows):
                 continue

@@ -92,7 +92,11 @@ def twice() -> DataFrame:
 def statuses() -> DataFrame:
     # In Python a pipeline may loop, and use itself.
     made = spark.table("orders").groupBy("customer")
-    return made.agg(*[F.count(when(col("status") == each, 1)).alias(each) for each in ("sent", "open")])
+    counts = made.agg(*[F.count(when(col("status") == each, 1)).alias(each) for each in ("sent", "open")])
+    zero = spark.table("customers").selectExpr(
+        "0L AS open", "0L AS sent", "concat('new ', customer) AS customer"
+    )
+    return counts.unionByName(zero).withColumnRenamed("customer", "who").dropDuplicates()
 
 
 @dp.table
