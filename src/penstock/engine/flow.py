@@ -74,7 +74,7 @@ from penstock.engine.session import Session
 from penstock.engine.session_reader import SessionReader
 from penstock.engine.showing import arrow_table
 from penstock.engine.sinks import Sink, Writer
-from penstock.engine.spark_sql import run_spark_sql
+from penstock.engine.spark_sql import run_spark_sql, spark_columns
 from penstock.engine.subscription import Subscription, catch_up, subscribe
 from penstock.engine.system import SystemRelation
 from penstock.engine.transaction import Transaction
@@ -282,6 +282,12 @@ class Flow:
         docs/spark-sql.md says what is refused.
         """
         return run_spark_sql(sql, lambda: self._core.catalog, lambda text: self.sql(text, commit=commit))
+
+    def spark_columns(self) -> dict[str, str]:
+        """The tables and views, each with its columns as Spark's DDL."""
+        with self._lock:
+            self._check_open()
+            return spark_columns(self._core.catalog, self.sql)
 
     def session(
         self,
@@ -620,7 +626,8 @@ class Flow:
                     frames[table.name] = self._frame(table, data, mode, feed)
                     continue
                 data = data.toArrow()
-            data = from_change_feed(data, feed, table.schema.names)
+            if mode != "upsert":
+                data = from_change_feed(data, feed, table.schema.names)
             rows = to_zset(data, table.matching, self._defaults(table))
             if not len(rows):
                 continue
