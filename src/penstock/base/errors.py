@@ -23,6 +23,7 @@ class PenstockError(Exception):
         self.hint = hint
         self.position = position  # 0-based offset into the statement's text, where one is known
         self.node: int | None = None  # the operator that raised it, where one did
+        self.counted = False  # among the errors that a flow has met
 
     def __str__(self) -> str:
         return f"{self.message}\nHINT: {self.hint}" if self.hint else self.message
@@ -328,3 +329,27 @@ class SparkUnavailable(PenstockError):
 
 
 __all__ = [name for name, value in list(globals().items()) if isinstance(value, type)]
+
+
+class InsufficientPrivilege(PenstockError):
+    """The role may not do this."""
+
+    sqlstate = "42501"
+
+
+class UndefinedRole(PenstockError):
+    """No role of that name."""
+
+    sqlstate = "42704"
+
+
+class DuplicateRole(PenstockError):
+    """A role of that name exists."""
+
+    sqlstate = "42710"
+
+
+class Unsupported(PenstockError):
+    """Something of SQL that is not here."""
+
+    sqlstate = "0A000"

@@ -229,6 +229,15 @@ SCRAM_ITERATIONS = 4_096
 VISIBLE_REST_SHARE_MAX = 0.25
 VISIBLE_GONE_ROWS_MAX = 5_000
 
+# The private PostgreSQL that answers catalog queries: the statements that it runs at once, how long each may take, what
+# it may give, the memory (of addresses) of each of its processes, and how long it may take to start on a busy machine.
+CATALOG_CONNECTIONS_MAX = 8
+CATALOG_SECONDS_MAX = 30
+CATALOG_ROWS_MAX = 500_000
+CATALOG_BYTES_MAX = 128 << 20
+CATALOG_MEMORY_BYTES_MAX = 1 << 30
+CATALOG_START_SECONDS_MAX = 60
+
 # -- epochs in several places: run/, run/spark/ ------------------------------------------------
 
 # A packet's payload: large enough that a shuffle moves columns and not rows, small enough that several
@@ -280,6 +289,15 @@ EPOCHS_SHOWN_MAX = 10_000
 
 # A change of more rows than this is a load: views that wait for it are being backfilled.
 LOAD_ROWS_MIN = 200_000
+
+# Of /metrics: clients at once, bytes of a request's head, and seconds that a request may take.
+HTTP_CLIENTS_MAX = 64
+HTTP_HEAD_BYTES_MAX = 16_384
+HTTP_SECONDS_MAX = 10
+
+# Rows of each table that EXPLAIN INCREMENTAL (ESTIMATE) tries: enough to meet keys with many matches, few enough that
+# the flow is held up for some hundredths of a second.
+ESTIMATE_ROWS = 50
 
 # Epochs of fewer rows than this run inline without a thought: no job on a cluster is as quick.
 AUTO_ROWS_MIN = 10_000

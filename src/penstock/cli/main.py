@@ -19,7 +19,19 @@ from penstock.base.errors import (
     UndefinedTable,
     WrongObjectType,
 )
-from penstock.cli import branch, checkpoint, compact, inspect, restore, sql, start, verify
+from penstock.cli import (
+    audit,
+    branch,
+    checkpoint,
+    compact,
+    explain,
+    inspect,
+    restore,
+    sql,
+    start,
+    support,
+    verify,
+)
 from penstock.cli.command import BROKEN_PIPE, FAILED, INTERRUPTED, USAGE, Command, UsageError
 from penstock.cli.options import add_common
 from penstock.cli.terminal import Terminal
@@ -27,12 +39,15 @@ from penstock.cli.terminal import Terminal
 COMMANDS: tuple[Command, ...] = (
     start.COMMAND,
     sql.COMMAND,
+    explain.COMMAND,
+    audit.COMMAND,
     inspect.COMMAND,
     verify.COMMAND,
     compact.COMMAND,
     checkpoint.COMMAND,
     restore.COMMAND,
     branch.COMMAND,
+    support.COMMAND,
 )
 
 EXIT_CODES = """\

@@ -25,6 +25,7 @@ from penstock.base.errors import (
     HistoryGone,
     InvalidDelta,
     InvalidOption,
+    PenstockError,
     ReadOnly,
     SqlSyntaxError,
     TransactionError,
@@ -43,6 +44,8 @@ from penstock.engine import checkpoint as checkpoints
 from penstock.engine import slots
 from penstock.engine import statements as run
 from penstock.engine.accept import upsert
+from penstock.engine.access import Access
+from penstock.engine.access_changes import change_access, owning
 from penstock.engine.applied import Applied
 from penstock.engine.as_of import Past
 from penstock.engine.audit_ddl import audited
@@ -54,7 +57,8 @@ from penstock.engine.core import Change as TableChange
 from penstock.engine.core import Core
 from penstock.engine.durable import Durable
 from penstock.engine.engines import Engines
-from penstock.engine.explain import explain
+from penstock.engine.estimate import estimate_lines
+from penstock.engine.explain import explain_in
 from penstock.engine.follow import Follower
 from penstock.engine.frames import Frame, FrameSource
 from penstock.engine.frames_out import FramesOut
@@ -80,6 +84,7 @@ from penstock.run.spark.engine import JobFigures
 from penstock.run.spark.session import Spark, is_data_frame
 from penstock.run.spark.streams import Streams, Trigger, trigger_options
 from penstock.sql import statements as st
+from penstock.sql.access_statements import ACCESS_STATEMENTS, AccessStatement
 from penstock.sql.binding import Parameters
 from penstock.sql.tokens import fold, quote
 from penstock.state.scattered import Rows, Scattered, rows_of
@@ -199,6 +204,7 @@ class Flow:
         self._database: DuckConnection | None = None  # in which sessions read; made with the first of them
         self._watches: dict[str, list[Watch]] = {}
         self._sinks: list[Sink] = []
+        self._streams: list[Streams] = []
         self._closed = False
         self._once = Once()  # replaced by what storage knows
         self._pending: list[Entry] | None = None  # epochs of a statement that changes the catalog too
@@ -270,17 +276,24 @@ class Flow:
         """
         return run_spark_sql(sql, lambda: self._core.catalog, lambda text: self.sql(text, commit=commit))
 
-    def session(self, *, define_at_once: bool = False, constants: Mapping[str, str] | None = None) -> Session:
+    def session(
+        self,
+        *,
+        define_at_once: bool = False,
+        constants: Mapping[str, str] | None = None,
+        role: str | None = None,
+    ) -> Session:
         """A session with transactions of its own, whose queries do not make others wait.
 
         `define_at_once` lets CREATE and DROP run inside a transaction that has changed nothing yet, as a
-        commit of their own; `constants` are functions without arguments that answer with a text.
+        commit of their own; `constants` are functions without arguments that answer with a text. Its statements
+        are checked against what `role` may do; None may do everything.
         """
         with self._lock:
             self._check_open()
             if self._database is None:
                 self._database = connect()
-            session = Session(self, SessionReader(self._database, constants or {}), define_at_once)
+            session = Session(self, SessionReader(self._database, constants or {}), define_at_once, role)
             session.number = next(self._session_numbers)
             self._sessions[session.number] = session
             return session
@@ -292,6 +305,10 @@ class Flow:
     def _ended(self, session: Session) -> None:
         if session.number is not None:
             self._sessions.pop(session.number, None)
+
+    def access(self) -> Access:
+        """Roles, owners and grants, as they are now."""
+        return self._core.catalog.access
 
     @contextmanager
     def _defining(self) -> Iterator[None]:
@@ -308,8 +325,19 @@ class Flow:
                 self._store.define(pending or ())
 
     def _define(self, s: st.Statement, session: Session) -> pa.Table:
+        if isinstance(s, ACCESS_STATEMENTS):
+            return self._change_access(s, session)
         with audited(self._core, session.actor, session.number):
-            return self._carry_out(s, session)
+            with owning(self._core.catalog, s, session.role):
+                return self._carry_out(s, session)
+
+    def _change_access(self, s: AccessStatement, session: Session) -> pa.Table:
+        core, before = self._core, self._core.catalog.access
+        tag = change_access(core.catalog, s, session.role)
+        if core.catalog.access is not before:  # its text has no password in it
+            said = {"statement": s.text.text}
+            core.audit.record("role", actor=session.actor, session=session.number, with_catalog=True, **said)
+        return run.status(tag)
 
     def _carry_out(self, s: st.Statement, session: Session) -> pa.Table:
         core = self._core
@@ -341,6 +369,7 @@ class Flow:
         target_s = read_options(s.options, "materialized view", s.name).freshness_s
         with self.meter.filling(s.name, target_s, before is not None):
             answer = run.create_materialized(core, s)
+        self._engines.ran_on()  # the filling is no epoch
         made = core.catalog.find(s.name)
         if isinstance(made, MaterializedView) and made is not before:
             made.made_us = before.made_us if isinstance(before, MaterializedView) else core.clock_us()
@@ -424,6 +453,7 @@ class Flow:
             sum([len(rows) for rows in changed.values()]),
             frozenset(fold(t) for t in changes),
             held or "STRESSED",
+            self._engines.ran_on(),
         )
 
     def _record(
@@ -481,6 +511,12 @@ class Flow:
         """Where epochs run: "inline", "spark" or "auto"."""
         return self._engines.name
 
+    @property
+    def spark(self) -> Any:
+        """The SparkSession of this flow, started if there is none: to read DataFrames with."""
+        self.check_not_closed()
+        return self._engines.session()
+
     def use_engine(self, engine: str | Spark) -> None:
         """Run epochs elsewhere from the next one on. Nothing is converted: both engines use the same state."""
         with self._lock:
@@ -526,13 +562,18 @@ class Flow:
             raise InvalidDelta("a change feed says itself which rows go", hint='Leave mode="upsert" out.')
         if commit is not None:
             commit = commit_mode(commit)
-        with self.meter.accepting(frozenset(fold(t) for t in deltas)) as arrived_us, self._lock:
-            self._check_open()
-            if self._session.transaction is not None:
-                raise TransactionError("a tick is an epoch of its own", hint="COMMIT or ROLLBACK first.")
-            if isinstance(self._store, Follower):
-                raise read_only_error()
-            summary = self._tick(deltas, mode, offset, idempotency_key, change_feed, began, arrived_us)
+        self.meter.statement("tick")
+        try:
+            with self.meter.accepting(frozenset(fold(t) for t in deltas)) as arrived_us, self._lock:
+                self._check_open()
+                if self._session.transaction is not None:
+                    raise TransactionError("a tick is an epoch of its own", hint="COMMIT or ROLLBACK first.")
+                if isinstance(self._store, Follower):
+                    raise read_only_error()
+                summary = self._tick(deltas, mode, offset, idempotency_key, change_feed, began, arrived_us)
+        except PenstockError as error:
+            self.meter.error(error)
+            raise
         self._settle(summary.epoch, commit)
         return summary
 
@@ -806,10 +847,18 @@ class Flow:
             names = {name: self._core.table(name).name for name in sources}
             place = self._stream_place(checkpoint)
 
+        # Spark holds on to what it calls for as long as the process lives: not to the flow.
+        found = weakref.ref(self)
+
         def on_batch(table: str, rows: Any, batch: str) -> None:
-            self.tick({table: rows}, mode=mode, change_feed=change_feed, commit=commit, offset={table: batch})
+            flow = found()
+            if flow is None:
+                raise FlowClosed("the flow of this stream is gone", hint="Hold on to the flow while it runs.")
+            offset = {table: batch}
+            flow.tick({table: rows}, mode=mode, change_feed=change_feed, commit=commit, offset=offset)
 
         streams = Streams()
+        self._streams.append(streams)
         try:
             for name, frame in sources.items():
                 folder = f"{place}/{quote_plus(names[name])}"
@@ -880,33 +929,46 @@ class Flow:
             for watch in list(self._watches.get(fold(name), ())):
                 watch.close()
 
-    def explain(self, name: str) -> str:
-        """The text of EXPLAIN INCREMENTAL: operators, laws, keys, state."""
+    def explain(self, name: str, *, estimate: bool = False) -> str:
+        """The text of EXPLAIN INCREMENTAL: operators, laws, keys, state; or what a change of one row of each table
+        costs the view, which is found out by trying, with nothing changed."""
         with self._lock:
             self._check_open()
             relation = self._core.catalog.get(name)
             if not isinstance(relation, MaterializedView):
                 raise WrongObjectType(f'"{relation.name}" is a {relation.kind}, not a materialized view')
-            return self._explain(relation)
-
-    def _explain(self, view: MaterializedView) -> str:
-        core = self._core
-        uses = {v.name: {n.id for n in core.circuit.below([v.node])} for v in core.catalog.materialized()}
-        tables = {t.node: t for t in core.catalog.tables()}
-        return explain(core.circuit, view, lambda id: [n for n, ids in uses.items() if id in ids], tables)
+            if not estimate:
+                return explain_in(self._core, relation)
+            if isinstance(self._store, Follower):
+                raise ReadOnly(
+                    "a reader has no operators to try a change on",
+                    hint="Ask the writer, or run `penstock explain --storage URL --estimate`.",
+                )
+            return "\n".join(estimate_lines(self._core, relation))
 
     def _explain_query(self, sql: str) -> str:
         """What a view with this query would be: it is made, explained and dropped again."""
         name = "penstock explained query"
         view = self._core.create_materialized(name, sql, None, {})
         try:
-            return self._explain(view).replace(f"materialized view {name}", "query")
+            return explain_in(self._core, view).replace(f"materialized view {name}", "query")
         finally:
             self._core.drop(view, cascade=False)
 
     @property
     def is_on_storage(self) -> bool:
         return self._store is not None
+
+    @property
+    def is_paused(self) -> bool:
+        return self._paused_us is not None
+
+    def stopped_by(self) -> str | None:
+        """Why the flow does nothing more, if it does not."""
+        if self._core.failure is not None:
+            return self._core.failure
+        failure = self._store.journal.failure if isinstance(self._store, Durable) else None
+        return None if failure is None else failure.message
 
     def freshness(self) -> list[Freshness]:
         """How fresh each materialized view is, and why it is not fresher. It waits for nobody."""
@@ -1067,7 +1129,10 @@ class Flow:
     # -- the end ---------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End the flow: watches end, memory is freed. Closing twice is fine."""
+        """End the flow: streams and watches end, memory is freed. Closing twice is fine."""
+        for streams in self._streams:
+            streams.stop()
+        self._streams.clear()
         with self._lock:
             if self._closed:
                 return

@@ -258,6 +258,12 @@ def _unlisten(c: Cursor) -> Command:
     return Unlisten()
 
 
+def _alter(c: Cursor) -> Command | None:
+    if c.keyword(1) in ("ROLE", "USER", "MATERIALIZED", "SYSTEM"):  # the engine's
+        return None
+    return _refuse(c)
+
+
 def _refuse(c: Cursor) -> Command:
     word = c.next().keyword
     raise NotSupported(f"{word} is not supported", position=c.tokens[0].offset)
@@ -282,7 +288,5 @@ _STARTS: dict[str, Callable[[Cursor], Command | None]] = {
     "LOCK": _refuse,
     "VACUUM": _refuse,
     "ANALYZE": _refuse,
-    "GRANT": _refuse,
-    "REVOKE": _refuse,
-    "ALTER": _refuse,
+    "ALTER": _alter,
 }

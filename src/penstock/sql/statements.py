@@ -355,8 +355,9 @@ class Explain(Statement):
 class ExplainIncremental(Statement):
     """`EXPLAIN INCREMENTAL v`, `EXPLAIN INCREMENTAL VIEW v`, `EXPLAIN INCREMENTAL SELECT ...`
 
-    Always exactly one of `name` and `query`.
+    Always exactly one of `name` and `query`. `EXPLAIN INCREMENTAL (ESTIMATE) v` tells what a change costs the view.
     """
 
     name: str | None
     query: Slice | None
+    estimate: bool = False
