@@ -22,7 +22,7 @@ def settle() -> None:
     if _settled:
         return
     _settled = True
-    zipimport.zipimporter.invalidate_caches = _invalidate_changed  # type: ignore[method-assign]
+    zipimport.zipimporter.invalidate_caches = _invalidate_changed  # type: ignore[method-assign,assignment]
     gc.collect()
     gc.freeze()
 
