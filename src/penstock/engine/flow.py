@@ -621,11 +621,9 @@ class Flow:
             if applied is not None and applied.has(table):
                 repeated.append(table.name)
                 continue
-            if is_data_frame(data):
-                if self._engines.takes_frames:
-                    frames[table.name] = self._frame(table, data, mode, feed)
-                    continue
-                data = data.toArrow()
+            if self._engines.takes_frames and is_data_frame(data):
+                frames[table.name] = self._frame(table, data, mode, feed)
+                continue
             if mode != "upsert":
                 data = from_change_feed(data, feed, table.schema.names)
             rows = to_zset(data, table.matching, self._defaults(table))
