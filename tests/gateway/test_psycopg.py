@@ -315,7 +315,7 @@ def test_a_slow_query_holds_nobody_up(connection: psycopg.Connection, other: psy
 
 def test_settings(connection: psycopg.Connection) -> None:
     assert connection.info.parameter_status("server_version") is not None
-    assert connection.info.server_version == 160000
+    assert connection.info.server_version == 180000
     assert connection.info.parameter_status("TimeZone") == "UTC"
     connection.execute("SET application_name = 'a b'")
     assert connection.info.parameter_status("application_name") == "a b"

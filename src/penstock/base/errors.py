@@ -329,3 +329,27 @@ class SparkUnavailable(PenstockError):
 
 
 __all__ = [name for name, value in list(globals().items()) if isinstance(value, type)]
+
+
+class InsufficientPrivilege(PenstockError):
+    """The role may not do this."""
+
+    sqlstate = "42501"
+
+
+class UndefinedRole(PenstockError):
+    """No role of that name."""
+
+    sqlstate = "42704"
+
+
+class DuplicateRole(PenstockError):
+    """A role of that name exists."""
+
+    sqlstate = "42710"
+
+
+class Unsupported(PenstockError):
+    """Something of SQL that is not here."""
+
+    sqlstate = "0A000"

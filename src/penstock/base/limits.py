@@ -229,6 +229,15 @@ SCRAM_ITERATIONS = 4_096
 VISIBLE_REST_SHARE_MAX = 0.25
 VISIBLE_GONE_ROWS_MAX = 5_000
 
+# The private PostgreSQL that answers catalog queries: the statements that it runs at once, how long each may take, what
+# it may give, the memory (of addresses) of each of its processes, and how long it may take to start on a busy machine.
+CATALOG_CONNECTIONS_MAX = 8
+CATALOG_SECONDS_MAX = 30
+CATALOG_ROWS_MAX = 500_000
+CATALOG_BYTES_MAX = 128 << 20
+CATALOG_MEMORY_BYTES_MAX = 1 << 30
+CATALOG_START_SECONDS_MAX = 60
+
 # -- epochs in several places: run/, run/spark/ ------------------------------------------------
 
 # A packet's payload: large enough that a shuffle moves columns and not rows, small enough that several

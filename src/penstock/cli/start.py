@@ -63,13 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     host, port = address(options.listen)
-    access = Access(_roles(options.roles), options.require_tls)
+    access = Access(_roles(options.roles), options.require_tls, options.insecure_allow_remote)
     tls = _tls(options)
-    if access.is_open and not is_local(host) and not options.insecure_allow_remote:
-        raise UsageError(
-            f"{host} can be reached from other machines, and anybody could connect",
-            "Give --roles FILE, or --insecure-allow-remote if that is meant.",
-        )
     if not 0 < options.demo_rate <= 10_000:
         raise UsageError("--demo-rate is between 0 and 10,000 changes a second")
     given = None
@@ -82,6 +77,16 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         flow = ends.enter_context(_flow(options, given))
         if options.init is not None:
             _init(flow, options.init)
+        if (
+            not access.has_passwords(flow.access())
+            and not is_local(host)
+            and not options.insecure_allow_remote
+        ):
+            raise UsageError(
+                f"{host} can be reached from other machines, and no role has a password",
+                "Give --roles FILE, or a role a password (CREATE ROLE ... PASSWORD), or --insecure-allow-remote if "
+                "that is meant.",
+            )
         if options.demo:
             ends.enter_context(streaming(flow, options.demo_rate))
         more = _more_to_say(observed, options.demo)

@@ -16,9 +16,12 @@ def summary_lines(run: Run) -> list[tuple[str, bool | None]]:
     views = f"{len(VIEWS)} views"
     lines: list[tuple[str, bool | None]] = [
         ("", None),
-        (f"loaded         {run.rows_loaded:,} rows into {views} in {run.load_s:.2f} s", None),
         (
-            f"applied        {run.changes:,} changes ({run.rows_changed:,} rows) in {run.elapsed_s:.1f} s",
+            f"loaded         {run.rows_loaded:,} rows into {views} in {run.load_s:.2f} s, by {run.loaded_by}",
+            None,
+        ),
+        (
+            f"applied        {run.changes:,} changes ({run.rows_changed:,} rows) in {run.elapsed_s:.1f} s, inline",
             None,
         ),
         (
@@ -28,6 +31,8 @@ def summary_lines(run: Run) -> list[tuple[str, bool | None]]:
         (f"recomputing    {run.recompute_ms:.1f} ms for the {views} after each change (DuckDB)", None),
         (f"so it was      {run.times_faster:,.0f} times faster than recomputing", run.times_faster > 1),
     ]
+    if run.no_spark is not None:
+        lines.append((f"without Spark  {run.no_spark}", None))
     if run.interrupted:
         lines.insert(1, ("You stopped it. Until then:", None))
     if run.views_wrong:

@@ -44,6 +44,8 @@ from penstock.engine import checkpoint as checkpoints
 from penstock.engine import slots
 from penstock.engine import statements as run
 from penstock.engine.accept import upsert
+from penstock.engine.access import Access
+from penstock.engine.access_changes import change_access, owning
 from penstock.engine.applied import Applied
 from penstock.engine.as_of import Past
 from penstock.engine.audit_ddl import audited
@@ -82,6 +84,7 @@ from penstock.run.spark.engine import JobFigures
 from penstock.run.spark.session import Spark, is_data_frame
 from penstock.run.spark.streams import Streams, Trigger, trigger_options
 from penstock.sql import statements as st
+from penstock.sql.access_statements import ACCESS_STATEMENTS, AccessStatement
 from penstock.sql.binding import Parameters
 from penstock.sql.tokens import fold, quote
 from penstock.state.scattered import Rows, Scattered, rows_of
@@ -201,6 +204,7 @@ class Flow:
         self._database: DuckConnection | None = None  # in which sessions read; made with the first of them
         self._watches: dict[str, list[Watch]] = {}
         self._sinks: list[Sink] = []
+        self._streams: list[Streams] = []
         self._closed = False
         self._once = Once()  # replaced by what storage knows
         self._pending: list[Entry] | None = None  # epochs of a statement that changes the catalog too
@@ -272,17 +276,24 @@ class Flow:
         """
         return run_spark_sql(sql, lambda: self._core.catalog, lambda text: self.sql(text, commit=commit))
 
-    def session(self, *, define_at_once: bool = False, constants: Mapping[str, str] | None = None) -> Session:
+    def session(
+        self,
+        *,
+        define_at_once: bool = False,
+        constants: Mapping[str, str] | None = None,
+        role: str | None = None,
+    ) -> Session:
         """A session with transactions of its own, whose queries do not make others wait.
 
         `define_at_once` lets CREATE and DROP run inside a transaction that has changed nothing yet, as a
-        commit of their own; `constants` are functions without arguments that answer with a text.
+        commit of their own; `constants` are functions without arguments that answer with a text. Its statements
+        are checked against what `role` may do; None may do everything.
         """
         with self._lock:
             self._check_open()
             if self._database is None:
                 self._database = connect()
-            session = Session(self, SessionReader(self._database, constants or {}), define_at_once)
+            session = Session(self, SessionReader(self._database, constants or {}), define_at_once, role)
             session.number = next(self._session_numbers)
             self._sessions[session.number] = session
             return session
@@ -294,6 +305,10 @@ class Flow:
     def _ended(self, session: Session) -> None:
         if session.number is not None:
             self._sessions.pop(session.number, None)
+
+    def access(self) -> Access:
+        """Roles, owners and grants, as they are now."""
+        return self._core.catalog.access
 
     @contextmanager
     def _defining(self) -> Iterator[None]:
@@ -310,8 +325,19 @@ class Flow:
                 self._store.define(pending or ())
 
     def _define(self, s: st.Statement, session: Session) -> pa.Table:
+        if isinstance(s, ACCESS_STATEMENTS):
+            return self._change_access(s, session)
         with audited(self._core, session.actor, session.number):
-            return self._carry_out(s, session)
+            with owning(self._core.catalog, s, session.role):
+                return self._carry_out(s, session)
+
+    def _change_access(self, s: AccessStatement, session: Session) -> pa.Table:
+        core, before = self._core, self._core.catalog.access
+        tag = change_access(core.catalog, s, session.role)
+        if core.catalog.access is not before:  # its text has no password in it
+            said = {"statement": s.text.text}
+            core.audit.record("role", actor=session.actor, session=session.number, with_catalog=True, **said)
+        return run.status(tag)
 
     def _carry_out(self, s: st.Statement, session: Session) -> pa.Table:
         core = self._core
@@ -484,6 +510,12 @@ class Flow:
     def engine(self) -> str:
         """Where epochs run: "inline", "spark" or "auto"."""
         return self._engines.name
+
+    @property
+    def spark(self) -> Any:
+        """The SparkSession of this flow, started if there is none: to read DataFrames with."""
+        self.check_not_closed()
+        return self._engines.session()
 
     def use_engine(self, engine: str | Spark) -> None:
         """Run epochs elsewhere from the next one on. Nothing is converted: both engines use the same state."""
@@ -815,10 +847,18 @@ class Flow:
             names = {name: self._core.table(name).name for name in sources}
             place = self._stream_place(checkpoint)
 
+        # Spark holds on to what it calls for as long as the process lives: not to the flow.
+        found = weakref.ref(self)
+
         def on_batch(table: str, rows: Any, batch: str) -> None:
-            self.tick({table: rows}, mode=mode, change_feed=change_feed, commit=commit, offset={table: batch})
+            flow = found()
+            if flow is None:
+                raise FlowClosed("the flow of this stream is gone", hint="Hold on to the flow while it runs.")
+            offset = {table: batch}
+            flow.tick({table: rows}, mode=mode, change_feed=change_feed, commit=commit, offset=offset)
 
         streams = Streams()
+        self._streams.append(streams)
         try:
             for name, frame in sources.items():
                 folder = f"{place}/{quote_plus(names[name])}"
@@ -1089,7 +1129,10 @@ class Flow:
     # -- the end ---------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End the flow: watches end, memory is freed. Closing twice is fine."""
+        """End the flow: streams and watches end, memory is freed. Closing twice is fine."""
+        for streams in self._streams:
+            streams.stop()
+        self._streams.clear()
         with self._lock:
             if self._closed:
                 return

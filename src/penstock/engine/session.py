@@ -33,14 +33,17 @@ from penstock.base.errors import (
     UndefinedSavepoint,
 )
 from penstock.engine import statements as run
+from penstock.engine.access import Access
 from penstock.engine.copy_in import copy_in, targets
 from penstock.engine.describe import Description, describe
 from penstock.engine.past_relations import past_relations
 from penstock.engine.read import RowsOf
+from penstock.engine.rights import Rights, require
 from penstock.engine.session_reader import SessionReader
 from penstock.engine.system.shown import may_mention
 from penstock.engine.transaction import Mark, Transaction
 from penstock.sql import statements as st
+from penstock.sql.access_statements import ACCESS_STATEMENTS
 from penstock.sql.binding import Parameters, bind
 from penstock.sql.parse import parse
 from penstock.sql.tokens import fold
@@ -58,6 +61,7 @@ _DEFINITIONS = (
     st.CreateMaterializedView,
     st.Drop,
     st.AlterMaterializedView,
+    *ACCESS_STATEMENTS,
 )
 _CHANGES = (st.Insert, st.Update, st.Delete, st.Truncate, st.Commit, st.CreateTableAs)
 _TRANSACTION_STATEMENTS = (st.Begin, st.Commit, st.Rollback, st.Savepoint, st.Release, st.RollbackTo)
@@ -89,8 +93,16 @@ class Session:
     >>> flow.close()
     """
 
-    def __init__(self, flow: Flow, reader: SessionReader | None = None, define_at_once: bool = False) -> None:
+    def __init__(
+        self,
+        flow: Flow,
+        reader: SessionReader | None = None,
+        define_at_once: bool = False,
+        role: str | None = None,
+    ) -> None:
         self._flow = flow
+        self.role = role  # None: the program that has the flow open, which may do everything
+        self._rights = Rights()
         self._reader = reader  # None: the flow's own, under its lock
         self._define_at_once = define_at_once
         self.actor: str | None = None  # on whose behalf: the role of a client
@@ -201,7 +213,12 @@ class Session:
 
     def _carry_out(self, s: st.Statement) -> tuple[Answer, int]:
         flow = self._flow
-        if isinstance(s, st.Query) and self._reader is not None and may_mention(s.text.text):
+        if (
+            isinstance(s, st.Query)
+            and self._reader is not None
+            and may_mention(s.text.text)
+            and self.is_superuser
+        ):
             flow.check_not_closed()
             system = self._reader.at_any_time(s.text.text)
             if system is not None:  # a flow that is busy, or has stopped, can still be asked how it is
@@ -211,11 +228,13 @@ class Session:
         if isinstance(s, st.Query) and not s.as_of and self._reader is not None:
             with flow._lock:
                 self._begin_statement()
+                self._rights.check(flow._core, self.role, s)
                 self._reader.prepare(flow._core, s.text.text, self._rows_of())
             with self._working(self._reader.interrupt), run.positions_in(s.text):
                 return _answer(s, self._reader.run(s.text.text)), 0
         with flow._lock:
             self._begin_statement(ends=isinstance(s, (st.Commit, st.Rollback, st.RollbackTo)))
+            self._rights.check(flow._core, self.role, s)
             before = flow._core.epoch
             with self._working(flow._core.reader.interrupt):
                 if s.as_of:
@@ -289,6 +308,7 @@ class Session:
         """The types of the columns that COPY FROM gives values for."""
         with self._flow._lock:
             self._begin_statement()
+            self.check("insert", name)
             table = self._flow._core.table(name)
             return [table.schema.types[i] for i in targets(table, columns)]
 
@@ -301,6 +321,23 @@ class Session:
             table = flow._core.table(name)
             with self._working(flow._core.reader.interrupt), run.positions_unknown():
                 return copy_in(self.transaction, table, targets(table, columns), texts)
+
+    def access(self) -> Access:
+        """Roles, owners and grants, as they are now."""
+        return self._flow.access()
+
+    @property
+    def is_superuser(self) -> bool:
+        return self.role is None or self.access().is_superuser(self.role)
+
+    def check(self, action: str, name: str) -> None:
+        """Raise InsufficientPrivilege unless this session's role may do something ("select", "insert", ...) with
+        a relation: for those who do it in another way than by a statement."""
+        with self._flow._lock:
+            catalog = self._flow._core.catalog
+            relation = catalog.find(name)
+            if relation is not None:
+                require(catalog.access, self.role, action, relation)
 
     # -- definitions -----------------------------------------------------------------------
 
@@ -415,6 +452,13 @@ class Session:
         finally:
             with self._cancel_lock:
                 self._interrupt = None
+
+    @contextmanager
+    def working(self, interrupt: Callable[[], None]) -> Iterator[None]:
+        """Around what somebody else does for a statement of this session: `interrupt` stops it."""
+        self._cancelled = False
+        with self._working(interrupt):
+            yield
 
     def cancel(self) -> None:
         """Stop the statement that runs, from another thread: it raises QueryCanceled if DuckDB works for it or

@@ -259,7 +259,7 @@ def _unlisten(c: Cursor) -> Command:
 
 
 def _alter(c: Cursor) -> Command | None:
-    if c.keyword(1) in ("MATERIALIZED", "SYSTEM"):
+    if c.keyword(1) in ("ROLE", "USER", "MATERIALIZED", "SYSTEM"):  # the engine's
         return None
     return _refuse(c)
 
@@ -288,7 +288,5 @@ _STARTS: dict[str, Callable[[Cursor], Command | None]] = {
     "LOCK": _refuse,
     "VACUUM": _refuse,
     "ANALYZE": _refuse,
-    "GRANT": _refuse,
-    "REVOKE": _refuse,
     "ALTER": _alter,
 }

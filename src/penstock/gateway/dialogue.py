@@ -12,6 +12,7 @@ from penstock.base.limits import ENCODE_ROWS_MAX, PREPARED_MAX
 from penstock.engine.session import Session
 from penstock.gateway import backend as b
 from penstock.gateway import messages as m
+from penstock.gateway.catalog.query import CatalogDoor, CatalogQuery, RawValues
 from penstock.gateway.copy_command import Copy, CopyOptions
 from penstock.gateway.copy_in import CopyIn
 from penstock.gateway.copying import header, lines
@@ -45,9 +46,10 @@ class Dialogue:
         session: Session,
         settings: ClientSettings,
         functions: Collection[str] = (),
+        catalog: CatalogDoor | None = None,
     ) -> None:
         self.connection = connection
-        self._work = Work(session, settings, functions)
+        self._work = Work(session, settings, functions, catalog)
         self._copy: CopyIn | None = None
 
     def ready(self) -> bytes:
@@ -136,7 +138,7 @@ class Dialogue:
         yield from portal.reports
         portal.notices, portal.reports = [], []
         result = portal.result
-        if isinstance(portal.prepared.command, Copy) and result is not None:
+        if isinstance(portal.prepared.command, Copy) and isinstance(result, Result):
             yield from self._copy_out(result, portal.prepared.command.options)
         elif result is not None:
             before = result.at
@@ -178,6 +180,10 @@ class Dialogue:
                 f'"{message.statement}" requires {len(types)}'
             )
         formats = spread(message.formats, len(types))
+        if isinstance(prepared.command, CatalogQuery):
+            raw = RawValues(message.values, formats)
+            work.portals[message.portal] = Portal(prepared, [], message.result_formats, raw=raw)
+            return b.BIND_COMPLETE
         items = zip(message.values, formats, types, prepared.ducks, strict=True)
         values: Values = [decoded(*item) for item in items]
         work.portals[message.portal] = Portal(prepared, values, message.result_formats)

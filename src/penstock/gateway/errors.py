@@ -87,3 +87,15 @@ class ServerStops(PenstockError):
     """The server is being stopped."""
 
     sqlstate = "57P01"
+
+
+class CatalogUnavailable(PenstockError):
+    """pg_catalog cannot be asked: what answers it is not installed, or has stopped."""
+
+    sqlstate = "58000"
+
+
+class TooLarge(PenstockError):
+    """An answer that is larger than it may be."""
+
+    sqlstate = "54000"

@@ -10,6 +10,7 @@ import pyarrow as pa
 from penstock.base.errors import TransactionError
 from penstock.gateway import backend as b
 from penstock.gateway import commands as c
+from penstock.gateway.catalog.query import CatalogQuery, RawResult
 from penstock.gateway.command import Command
 from penstock.gateway.copy_command import Copy
 from penstock.gateway.errors import DuplicateCursor, UndefinedCursor, UndefinedStatement
@@ -112,7 +113,7 @@ def _declare(work: Work, command: c.Declare, portal: Portal) -> None:
     portal.tag = "DECLARE CURSOR"
 
 
-def _rows_of(work: Work, name: str) -> Result:
+def _rows_of(work: Work, name: str) -> Result | RawResult:
     cursor = work.portals.get(name)
     if cursor is None or cursor.result is None:
         raise UndefinedCursor(f'cursor "{name}" does not exist')
@@ -128,7 +129,10 @@ def _fetch(work: Work, command: c.Fetch, portal: Portal) -> None:
         return
     own = work.portals[command.name].formats  # those of a BINARY cursor, or of a portal that was bound
     formats = source.formats if own else spread(portal.formats, len(source.types))
-    portal.result = Result(source.table.slice(start, count), source.types, formats)
+    if isinstance(source, RawResult):
+        portal.result = source.part(start, count, formats)
+    else:
+        portal.result = Result(source.table.slice(start, count), source.types, formats)
     portal.tag = f"FETCH {count}"
 
 
@@ -142,6 +146,14 @@ def _close(work: Work, command: c.CloseCursor, portal: Portal) -> None:
 
 def _unlisten(work: Work, command: c.Unlisten, portal: Portal) -> None:
     portal.tag = "UNLISTEN"
+
+
+def _catalog(work: Work, command: CatalogQuery, portal: Portal) -> None:
+    assert work.catalog is not None
+    for name, value in command.sets:
+        _set(work, c.SetSetting(name, value), portal)
+    portal.result = work.catalog.run(command, portal.prepared.oids, portal.raw, portal.formats)
+    portal.tag = f"SELECT {portal.result.left}"
 
 
 def _copy_out(work: Work, command: Copy, portal: Portal) -> None:
@@ -166,4 +178,5 @@ COMMANDS: tuple[tuple[type[Command], Callable[[Work, Any, Portal], None]], ...] 
     (c.CloseCursor, _close),
     (c.Unlisten, _unlisten),
     (Copy, _copy_out),
+    (CatalogQuery, _catalog),
 )

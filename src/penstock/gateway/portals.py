@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from penstock.gateway.catalog.query import NO_VALUES, RawResult, RawValues
 from penstock.gateway.command import Command
 from penstock.gateway.result import Result
 from penstock.gateway.types import ColumnType
@@ -34,9 +35,10 @@ class Portal:
     prepared: Prepared
     values: Values
     formats: tuple[int, ...]
-    result: Result | None = None
+    result: Result | RawResult | None = None
     tag: str = ""
     done: bool = False
     hold: bool = False
+    raw: RawValues = NO_VALUES  # of a catalog query: the values as they came
     notices: list[str] = field(default_factory=list)
     reports: list[bytes] = field(default_factory=list)  # settings that have changed

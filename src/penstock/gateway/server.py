@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
 import itertools
 import logging
 import secrets
@@ -25,15 +26,19 @@ from penstock.base.limits import (
     SEND_BYTES,
 )
 from penstock.engine.flow import Flow
+from penstock.engine.outline import extra_relations
 from penstock.engine.session import Session
+from penstock.engine.system import RELATIONS, SCHEMA
 from penstock.gateway import backend as b
 from penstock.gateway import messages as m
+from penstock.gateway.catalog.query import CatalogDoor, private_postgres
 from penstock.gateway.dialogue import Dialogue
 from penstock.gateway.errors import ProtocolError, ServerStops, TooManyConnections
 from penstock.gateway.login import DATABASE, Access, Login, options_of
 from penstock.gateway.protocol import Connection, State
 from penstock.gateway.reports import error_report, notice_report
 from penstock.gateway.settings import VERSION, ClientSettings
+from penstock.sql.tokens import quote
 
 LOG = logging.getLogger("penstock.gateway")
 
@@ -44,7 +49,10 @@ class Server:
     def __init__(self, flow: Flow, access: Access | None = None, tls: ssl.SSLContext | None = None) -> None:
         self.flow = flow
         self.access = access or Access()
+        _make_roles(flow, self.access)
         self.tls = tls
+        system = extra_relations(SCHEMA, [(r.name, r.columns) for r in RELATIONS])
+        self.private = private_postgres(flow, system)
         self.pool = ThreadPoolExecutor(RUNNING_STATEMENTS_MAX, "penstock-statement")
         self.clients: dict[int, Client] = {}  # those that were let in, by process number
         self.everyone: set[Client] = set()
@@ -67,6 +75,7 @@ class Server:
         tasks = [client.task for client in self.everyone if client.task is not None]
         if tasks:
             await asyncio.wait(tasks)
+        await asyncio.get_running_loop().run_in_executor(self.pool, self.private.close)
         self.pool.shutdown()
 
     def admit(self, client: Client) -> int:
@@ -96,7 +105,7 @@ class Client(asyncio.Protocol):
         self.task: asyncio.Task[None] | None = None
         self._number = 0
         self._connection = Connection()
-        self._login = Login(self._connection, server.access)
+        self._login = Login(self._connection, server.access)  # until we know where the client is
         self._dialogue: Dialogue | None = None
         self._transport: asyncio.Transport | None = None
         self._arrived = asyncio.Event()
@@ -112,6 +121,8 @@ class Client(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        is_local = _is_this_machine(transport.get_extra_info("peername"))
+        self._login = Login(self._connection, self.server.access, self.server.flow.access, is_local)
         loop = asyncio.get_running_loop()
         self.server.everyone.add(self)
         self._timer = loop.call_later(LOGIN_SECONDS_MAX, self._late)
@@ -246,14 +257,17 @@ class Client(asyncio.Protocol):
         }
         loop = asyncio.get_running_loop()
         self.session = await loop.run_in_executor(
-            self.server.pool, lambda: self.server.flow.session(define_at_once=True, constants=constants)
+            self.server.pool,
+            lambda: self.server.flow.session(define_at_once=True, constants=constants, role=user),
         )
         self.session.actor = user
         self.session.application = dict(options_of(self._login.parameters)).get("application_name")
         settings = ClientSettings(self.session, user)
         given = [settings.at_start(name, value) for name, value in options_of(self._login.parameters)]
         warnings = [notice_report(text) for text in given if text is not None]
-        self._dialogue = Dialogue(self._connection, self.session, settings, constants)
+        server = self.server
+        catalog = CatalogDoor(server.private, server.flow, self.session, user, self._number)
+        self._dialogue = Dialogue(self._connection, self.session, settings, constants, catalog)
         parts = [b.parameter_status(name, value) for name, value in settings.reported()]
         parts += [*warnings, b.backend_key(self._number, self.secret), self._dialogue.ready()]
         self._write(b"".join(parts))
@@ -293,6 +307,20 @@ class Client(asyncio.Protocol):
             self._connection.close()
             gathered.append(error_report(error, severity="FATAL"))
         yield b"".join(gathered), False
+
+
+def _make_roles(flow: Flow, access: Access) -> None:
+    """The roles of a file that the flow does not know are made: superusers, as all were before there were rights."""
+    for name in access.roles:
+        if name not in flow.access().roles:
+            flow.sql(f"CREATE ROLE {quote(name)} LOGIN SUPERUSER")
+
+
+def _is_this_machine(peer: object) -> bool:
+    """Whether a client's address is one of this machine's own; that of a socket in a folder is none."""
+    if not isinstance(peer, tuple) or not peer:
+        return True
+    return ipaddress.ip_address(str(peer[0]).partition("%")[0]).is_loopback
 
 
 def _next(portions: Iterator[tuple[bytes, bool]]) -> tuple[bytes, bool]:

@@ -15,7 +15,7 @@ from penstock.engine.session import ISOLATION_LEVELS, Session
 from penstock.gateway.errors import UndefinedSetting
 from penstock.sql.tokens import fold
 
-VERSION = f"16.0 (penstock {penstock.__version__})"
+VERSION = f"18.0 (penstock {penstock.__version__})"
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Setting:
 
 SETTINGS = (
     Setting("server_version", VERSION, reported=True, fixed=True),
-    Setting("server_version_num", "160000", fixed=True),
+    Setting("server_version_num", "180000", fixed=True),
     Setting("server_encoding", "UTF8", reported=True, fixed=True),
     Setting("client_encoding", "UTF8", ("utf8", "utf-8", "unicode"), reported=True),
     Setting("DateStyle", "ISO, MDY", ("iso", "iso, mdy", "iso,mdy", "iso, dmy", "iso, ymd"), reported=True),
@@ -54,6 +54,7 @@ SETTINGS = (
         ("public", "main", '"$user", public', "public, pg_catalog", ""),
     ),
     Setting("max_identifier_length", "63", fixed=True),
+    Setting("password_encryption", "scram-sha-256", ("scram-sha-256",)),
     Setting("bytea_output", "hex", ("hex",)),
     Setting("lc_collate", "C", fixed=True),
     Setting("lc_ctype", "C.UTF-8", fixed=True),
@@ -79,6 +80,7 @@ class ClientSettings:
         self._session = session
         self._first = {fold(s.name): s.value for s in SETTINGS}
         self._first["session_authorization"] = user
+        self._first["is_superuser"] = "on" if session.is_superuser else "off"
         self._values = dict(self._first)
 
     def reported(self) -> Iterator[tuple[str, str]]:

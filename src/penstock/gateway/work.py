@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from penstock.base.errors import SqlSyntaxError, TransactionError, TransactionFailed
+from penstock.engine.access import SUPERUSER
 from penstock.engine.session import Answer, Session
 from penstock.gateway import commands as c
-from penstock.gateway.errors import UndefinedCursor, UndefinedStatement
+from penstock.gateway.catalog.query import CatalogDoor, CatalogQuery
+from penstock.gateway.command import Command
+from penstock.gateway.copy_command import Copy
+from penstock.gateway.errors import NotSupported, UndefinedCursor, UndefinedStatement
 from penstock.gateway.own import command_columns, run_command
 from penstock.gateway.portals import Portal, Prepared
 from penstock.gateway.result import Result
-from penstock.gateway.rewrite import without_catalog
+from penstock.gateway.rewrite import without_catalog, without_public
 from penstock.gateway.settings import ClientSettings
 from penstock.gateway.types import column_type, parameter_type
 from penstock.sql import statements as st
+from penstock.sql.access_statements import ACCESS_STATEMENTS, AlterRole, CreateRole
 from penstock.sql.parse import parse, split
 
 _ENDS = (st.Commit, st.Rollback, st.RollbackTo)
@@ -25,19 +30,28 @@ _DEFINITIONS = (
     st.CreateMaterializedView,
     st.Drop,
     st.AlterMaterializedView,
+    *ACCESS_STATEMENTS,
 )
 
 
 class Work:
     """Runs portals: the engine's statements, and with `own.py` the server's.
 
-    `functions` are the session's own, which may be called as pg_catalog's.
+    `functions` are the session's own, which may be called as pg_catalog's; `catalog` answers what is asked of the
+    others there.
     """
 
-    def __init__(self, session: Session, settings: ClientSettings, functions: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        session: Session,
+        settings: ClientSettings,
+        functions: Collection[str] = (),
+        catalog: CatalogDoor | None = None,
+    ) -> None:
         self.session = session
         self.settings = settings
         self.functions = functions
+        self.catalog = catalog
         self.statements: dict[str, Prepared] = {}
         self.portals: dict[str, Portal] = {}
         self.failed = False  # a statement of the open transaction has failed
@@ -122,14 +136,25 @@ class Work:
     # -- statements ------------------------------------------------------------------------
 
     def prepare(self, sql: str, oids: tuple[int, ...]) -> Prepared:
-        sql = without_catalog(sql, self.functions)
+        query = self.catalog.read(sql, self.functions) if self.catalog is not None else None
+        if query is not None:
+            return Prepared(sql, query, None, oids)
+        sql = without_public(without_catalog(sql, self.functions))
         command = c.read_command(sql)
         if command is not None:
+            self._check_copy(command)
             return Prepared(sql, command, None, oids)
         statements = parse(sql) if split(sql) else []
         if len(statements) > 1:
             raise SqlSyntaxError("cannot insert multiple commands into a prepared statement")
         return Prepared(sql, None, statements[0] if statements else None, oids)
+
+    def _check_copy(self, command: Command) -> None:
+        """COPY is the engine's, which does not know the catalog as clients do."""
+        if not isinstance(command, Copy) or command.query is None or self.catalog is None:
+            return
+        if self.catalog.read(command.query, self.functions) is not None:
+            raise NotSupported("COPY of a catalog query", hint="SELECT gives the same rows.")
 
     def statement(self, name: str) -> Prepared:
         if name not in self.statements:
@@ -148,6 +173,11 @@ class Work:
 
     def work_out(self, prepared: Prepared, columns: bool) -> None:
         """The types of the parameters and, if asked for, the columns."""
+        if isinstance(prepared.command, CatalogQuery):
+            if prepared.parameters is None:
+                assert self.catalog is not None
+                prepared.parameters, prepared.columns = self.catalog.describe(prepared.command, prepared.oids)
+            return
         statement = prepared.statement
         count = 0 if statement is None else statement.parameter_count
         given = {i: parameter_type(oid) for i, oid in enumerate(prepared.oids[:count], start=1)}
@@ -200,6 +230,17 @@ class Work:
         if defines:
             self.session.begin()
         self._keep(portal, answer)
+        self._warn_of_open_door(portal)
+
+    def _warn_of_open_door(self, portal: Portal) -> None:
+        """Somebody gets a password: it is of little use while everybody here can be the superuser without one."""
+        statement = portal.prepared.statement
+        if isinstance(statement, (CreateRole, AlterRole)) and statement.options.password is not None:
+            owner = self.session.access().roles[SUPERUSER]
+            if owner.login and owner.verifier is None:
+                portal.notices.append(
+                    f'the superuser "{SUPERUSER}" has no password: from this machine anybody can connect as it'
+                )
 
     def _keep(self, portal: Portal, answer: Answer) -> None:
         if answer.has_rows:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from penstock.base.errors import SparkFailed
 from penstock.circuit.circuit import Circuit, CircuitNode
 from penstock.circuit.operator import Delta
 from penstock.circuit.operators.arrange import Arrange
@@ -19,7 +20,7 @@ from penstock.run.inline import Epoch, fill
 from penstock.run.packet import RECEIPT, Packet, pack_delta, pieces
 from penstock.run.program import Program
 from penstock.run.ranges import Ranges
-from penstock.run.receipt import Receipt, decode
+from penstock.run.receipt import Receipt, Worked, decode
 from penstock.run.route import routed
 from penstock.run.wave import TaskFiles, run_wave
 from penstock.state.arrangement import Arrangement
@@ -247,6 +248,25 @@ class _Needed:
 
 def receipts_of(packets: Iterable[Packet]) -> list[Receipt]:
     return [decode(packet.payload) for packet in packets if packet.edge == RECEIPT]
+
+
+def complete(program: Program, first: int, receipts: list[Receipt]) -> list[Receipt]:
+    """The receipts, if every task from wave `first` on has given its own: an epoch is never a part of one."""
+    found = {(r.wave, r.partition) for r in receipts if isinstance(r, Worked)}
+    partitions = range(len(program.ranges))
+    missing = [
+        (wave, p)
+        for wave in range(first, program.last_wave + 1)
+        for p in partitions
+        if (wave, p) not in found
+    ]
+    if missing:
+        raise SparkFailed(
+            f"{len(missing)} tasks of the epoch gave no receipt, the first of them wave {missing[0][0]}, "
+            f"partition {missing[0][1]}",
+            hint="Nothing of it was applied; the same tick can be tried again.",
+        )
+    return receipts
 
 
 def run_first_wave(program: Program, packets: Sequence[Packet], files: TaskFiles) -> list[Packet]:

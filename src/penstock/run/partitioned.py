@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from penstock.run.distributed import Distributed, receipts_of
+from penstock.run.distributed import Distributed, complete, receipts_of
 from penstock.run.packet import Packet, pack_delta
 from penstock.run.program import Program
 from penstock.run.ranges import Ranges
@@ -47,7 +47,7 @@ class Partitioned(Distributed):
             for packet in waiting:
                 mine[packet.partition].append(packet)
             waiting = [out for p in range(count) for out in run_wave(program, wave, p, mine[p], self._files)]
-        return receipts_of(waiting)
+        return complete(program, 0, receipts_of(waiting))
 
 
 class _Kept:

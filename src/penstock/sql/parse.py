@@ -14,6 +14,13 @@ from penstock.base.errors import SqlSyntaxError
 from penstock.sql.as_of import check_place, has_as_of, take_out
 from penstock.sql.cursor import Cursor
 from penstock.sql.parameters import read_parameters
+from penstock.sql.parse_access import (
+    parse_alter_role,
+    parse_create_role,
+    parse_drop_role,
+    parse_grant,
+    parse_reassign,
+)
 from penstock.sql.parse_alter import parse_alter_system, parse_alter_view
 from penstock.sql.parse_ddl import parse_create, parse_drop
 from penstock.sql.parse_dml import parse_delete, parse_insert, parse_truncate, parse_update, parse_with
@@ -195,8 +202,17 @@ STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Cursor, Slice], Statement]], 
     (("ABORT",), parse_rollback),
     (("SAVEPOINT",), parse_savepoint),
     (("RELEASE",), parse_release),
+    (("CREATE", "ROLE"), parse_create_role),
+    (("CREATE", "USER"), parse_create_role),
     (("CREATE",), parse_create),
+    (("DROP", "ROLE"), parse_drop_role),
+    (("DROP", "USER"), parse_drop_role),
     (("DROP",), parse_drop),
+    (("ALTER", "ROLE"), parse_alter_role),
+    (("ALTER", "USER"), parse_alter_role),
+    (("GRANT",), parse_grant),
+    (("REVOKE",), parse_grant),
+    (("REASSIGN",), parse_reassign),
     (("ALTER", "MATERIALIZED", "VIEW"), parse_alter_view),
     (("ALTER", "SYSTEM"), parse_alter_system),
     (("SHOW",), parse_show),
@@ -209,5 +225,5 @@ _HINT = (
     "Statements: SELECT (also WITH, VALUES, FROM, TABLE), INSERT, UPDATE, DELETE, TRUNCATE, BEGIN, COMMIT, "
     "ROLLBACK, SAVEPOINT, CREATE TABLE, CREATE VIEW, CREATE MATERIALIZED VIEW, DROP, ALTER MATERIALIZED VIEW, "
     "ALTER SYSTEM, SHOW TABLES, SHOW VIEWS, DESCRIBE, "
-    "EXPLAIN, EXPLAIN INCREMENTAL."
+    "EXPLAIN, EXPLAIN INCREMENTAL, CREATE ROLE, GRANT, REVOKE."
 )

@@ -27,7 +27,7 @@ from penstock.base.limits import (
 from penstock.commit.files import Files
 from penstock.commit.places import Places
 from penstock.run.assemble import Outcome
-from penstock.run.distributed import Distributed, receipts_of, run_first_wave
+from penstock.run.distributed import Distributed, complete, receipts_of, run_first_wave
 from penstock.run.packet import RECEIPT, Packet, pack_delta
 from penstock.run.program import Program
 from penstock.run.ranges import Ranges
@@ -147,16 +147,17 @@ class SparkEngine(Distributed):
     ) -> Iterable[Receipt]:
         known: list[Packet] = []
         first = 0
-        if len(program.ranges) > 1 and not program.stored and not program.sources:
+        if len(program.ranges) > 1 and program.begins_with_rows:
             # Nothing before the first exchange has state: it is done where the rows are.
-            found = run_first_wave(program, packets, _NoFiles(self._files))
-            known = [p for p in found if p.edge == RECEIPT]
-            packets = [p for p in found if p.edge != RECEIPT]
+            made = run_first_wave(program, packets, _NoFiles(self._files))
+            known = [p for p in made if p.edge == RECEIPT]
+            packets = [p for p in made if p.edge != RECEIPT]
             first = 1
             if not packets:
                 return receipts_of(known)
         with self._lock:
-            return receipts_of([*known, *self._run(program, first, packets, frames)])
+            found = self._run(program, first, packets, frames)
+        return complete(program, first, receipts_of([*known, *found]))
 
     def _run(
         self, program: Program, first: int, packets: Sequence[Packet], frames: Sequence[Any]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SETTINGS = {
     "spark.app.name": "penstock",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
     "spark.sql.session.timeZone": "UTC",
     "spark.python.worker.reuse": "true",
 }
