@@ -108,7 +108,6 @@ class Session:
         self._rights = Rights()
         self._reader = reader  # None: the flow's own, under its lock
         self._define_at_once = define_at_once
-        self.actor: str | None = None  # on whose behalf: the role of a client
         self.number: int | None = None  # None: the flow's own
         self.application: str | None = None  # what the client calls itself
         self.began_us = flow.meter.clock_us()
@@ -124,6 +123,11 @@ class Session:
         self._cancel_lock = threading.Lock()
         self._cancelled = False
         self._interrupt: Callable[[], None] | None = None  # of the connection that works for us just now
+
+    @property
+    def actor(self) -> str | None:
+        """Who is answerable for what it does, in the audit log."""
+        return self.role
 
     @property
     def state(self) -> str:

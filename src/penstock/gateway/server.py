@@ -347,7 +347,6 @@ class Client(asyncio.Protocol):
             self.server.pool,
             lambda: self.server.flow.session(define_at_once=True, constants=constants, role=user),
         )
-        self.session.actor = user
         self.session.application = dict(options_of(self._login.parameters)).get("application_name")
         settings = ClientSettings(self.session, user)
         given = [settings.at_start(name, value) for name, value in options_of(self._login.parameters)]
