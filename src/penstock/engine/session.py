@@ -236,14 +236,12 @@ class Session:
                     return _answer(s, self._reader.run(s.text.text)), 0
         if isinstance(s, st.Query) and not s.as_of and self._reader is not None:
             with flow._lock:
-                self._begin_statement()
-                self._rights.check(flow._core, self.role, s)
+                self._begin_statement(s)
                 self._reader.prepare(flow._core, s.text.text, self._rows_of())
             with self._working(self._reader.interrupt), run.positions_in(s.text):
                 return _answer(s, self._reader.run(s.text.text)), 0
         with flow._lock:
-            self._begin_statement(ends=isinstance(s, (st.Commit, st.Rollback, st.RollbackTo)))
-            self._rights.check(flow._core, self.role, s)
+            self._begin_statement(s, ends=isinstance(s, (st.Commit, st.Rollback, st.RollbackTo)))
             before = flow._core.epoch
             with self._working(flow._core.reader.interrupt):
                 if s.as_of:
@@ -256,8 +254,12 @@ class Session:
             epoch = flow._core.epoch
             return answer, epoch if epoch > before else 0
 
-    def _begin_statement(self, ends: bool = False) -> None:
+    def _begin_statement(self, s: st.Statement | None, ends: bool = False) -> None:
+        """Before anything is read or done for a statement: may it be run at all? None: whoever calls has asked, or only
+        wants to know what it would give."""
         self._flow._check_open()
+        if s is not None:
+            self._rights.check(self._flow._core, self.role, s)
         if self.transaction is not None and not ends:
             self.transaction.refresh(self._flow._core)
 
@@ -365,7 +367,7 @@ class Session:
     def columns_to_copy(self, name: str, columns: Sequence[str] | None) -> list[SqlType]:
         """The types of the columns that COPY FROM gives values for."""
         with self._flow._lock:
-            self._begin_statement()
+            self._begin_statement(None)
             self.check("insert", name)
             table = self._flow._core.table(name)
             return [table.schema.types[i] for i in targets(table, columns)]
@@ -375,7 +377,7 @@ class Session:
         assert self.transaction is not None
         flow = self._flow
         with flow._lock:
-            self._begin_statement()
+            self._begin_statement(None)
             table = flow._core.table(name)
             with self._working(flow._core.reader.interrupt), run.positions_unknown():
                 return copy_in(self.transaction, table, targets(table, columns), texts)
@@ -486,7 +488,7 @@ class Session:
     def describe(self, sql: str, types: Mapping[int, str]) -> Description:
         """The parameters of one statement, of which the types of some are given, and its columns."""
         with self._flow._lock:
-            self._begin_statement(ends=True)
+            self._begin_statement(None, ends=True)
             return describe(self._flow._core, sql, types, self._columns, self._flow._past)
 
     def _columns(self, sql: str) -> list[tuple[str, str]]:

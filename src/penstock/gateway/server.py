@@ -119,6 +119,25 @@ class Server:
         self.clients[number] = client
         return number
 
+    def activity(self) -> list[dict[str, object]]:
+        """The clients, as pg_stat_activity shows them: of what they do, the kind of statement."""
+        found: list[dict[str, object]] = []
+        for number, client in list(self.clients.items()):
+            session = client.session
+            if session is None:
+                continue
+            address, port = client.address
+            since = session.running_since_us
+            found.append(
+                {
+                    "pid": number, "role": session.role, "application": session.application or "",
+                    "address": address, "port": port, "began": session.began_us / 1e6,
+                    "since": None if since is None else since / 1e6,
+                    "state": "idle" if session.running is None else "active", "query": session.running or "",
+                }
+            )  # fmt: skip
+        return found
+
     def cancel(self, request: m.CancelRequest) -> None:
         """Stop what a client runs. Nobody is told whether there was one: the request proves nothing else."""
         client = self.clients.get(request.process)
@@ -153,6 +172,12 @@ class Client(asyncio.Protocol):
         self._pause: Pause | None = None
         self._woken = asyncio.Event()
         self._mailbox: Mailbox | None = None
+
+    @property
+    def address(self) -> tuple[str | None, int | None]:
+        """Where the client is: its host and port."""
+        peer = None if self._transport is None else self._transport.get_extra_info("peername")
+        return (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) and len(peer) >= 2 else (None, None)
 
     # -- asyncio's calls ---------------------------------------------------------------------
 
@@ -352,7 +377,7 @@ class Client(asyncio.Protocol):
         given = [settings.at_start(name, value) for name, value in options_of(self._login.parameters)]
         warnings = [notice_report(text) for text in given if text is not None]
         server = self.server
-        catalog = CatalogDoor(server.private, server.flow, self.session, user, self._number)
+        catalog = CatalogDoor(server.private, server.flow, self.session, user, self._number, server.activity)
         self._mailbox = Mailbox(self._number, lambda: self.server.soon(self._deliver))
         outbox = Outbox(self.server.channels, self._mailbox)
         self._dialogue = Dialogue(self._connection, self.session, settings, constants, catalog, outbox)
