@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock.base.errors import (
+    InsufficientPrivilege,
     InvalidOption,
     PenstockError,
     QueryCanceled,
@@ -331,11 +332,25 @@ class Session:
                     "SUBSCRIBE shows what is committed, and this transaction has changes of its own",
                     hint="COMMIT first.",
                 )
+            self._rights.check(flow._core, self.role, s)
             try:
-                return subscribe(flow, s.name, s.snapshot, s.since)
+                found = subscribe(flow, s.name, s.snapshot, s.since)
             except PenstockError as error:
                 error.position = s.name_offset if error.position is None else error.position
                 raise
+            found.guard = lambda: self._rights.check(flow._core, self.role, s)
+            return found
+
+    def may_read(self, name: str) -> bool:
+        """Whether this session's role may know what a relation holds; True where there is none of that name."""
+        catalog = self._flow._core.catalog
+        relation = catalog.find(name)
+        try:
+            if relation is not None:
+                require(catalog.access, self.role, "select", relation)
+        except InsufficientPrivilege:
+            return False
+        return True
 
     @property
     def flow_id(self) -> str:
