@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from penstock.base import faults
 from penstock.base.limits import TASK_BATCHES_OPEN_MAX
 from penstock.commit.files import Files, new_session
 from penstock.commit.places import Places
@@ -56,7 +57,8 @@ class AttemptFiles:
     def write(self, batch: Batch) -> FileRef:
         if self._write is None:
             self._write = self._places.open(session=new_session(of=self._session))
-        return self._write.write(batch.hashes, batch.columns, batch.measures)
+        with faults.step("task.write"):
+            return self._write.write(batch.hashes, batch.columns, batch.measures)
 
     def close(self) -> None:
         if self._write is not None:
