@@ -48,7 +48,11 @@ def many_views(folder: Path, engine: Spark) -> tuple[Figure, ...]:
         flow.close()
         shutil.rmtree(folder / f"views-{count}")
     p50 = {count: p50_ms(values) for count, values in times.items()}
-    say("spark: " + ", ".join(f"{n} views {ms:.0f} ms" for n, ms in p50.items()) + f", stages - waves {beyond}")
+    say(
+        "spark: "
+        + ", ".join(f"{n} views {ms:.0f} ms" for n, ms in p50.items())
+        + f", stages - waves {beyond}"
+    )
     most, stages = max(jobs.values()), max(beyond.values())
     last = COUNTS[-1]
     ratio = float(np.median(np.divide(times[last], times[1])))

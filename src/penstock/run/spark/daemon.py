@@ -13,4 +13,4 @@ from penstock.run.spark.worker import settle
 
 if __name__ == "__main__":
     settle()
-    daemon.manager()
+    daemon.manager()  # type: ignore[no-untyped-call]
