@@ -326,7 +326,7 @@ class Session:
         flow = self._flow
         with flow._lock:
             self._cancelled = False
-            self._begin_statement()
+            self._begin_statement(s)
             if self.transaction is not None and self.transaction.changes:
                 raise TransactionError(
                     "SUBSCRIBE shows what is committed, and this transaction has changes of its own",
