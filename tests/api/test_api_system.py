@@ -158,6 +158,27 @@ def test_a_busy_flow_can_be_asked_how_it_is(flow: Flow) -> None:
     flow.close()
 
 
+def test_only_queries_over_nothing_else_do_without_the_lock(flow: Flow) -> None:
+    reader = flow.session()._reader
+    assert reader is not None
+    free = (
+        "SELECT f.view FROM penstock.freshness f JOIN penstock.epochs e ON true WHERE f.view IN (SELECT 'x')"
+    )
+    assert sorted(r.name for r in reader.at_any_time(free) or ()) == ["epochs", "freshness"]
+    for sql in (
+        "SELECT 1",
+        "SELECT * FROM penstock.views",  # it has to be of one epoch
+        "SELECT * FROM penstock.freshness, orders",
+        "SELECT * FROM penstock.freshness, freshness",
+        "SELECT * FROM penstock.freshness WHERE view IN (SELECT customer FROM orders)",
+        "SELECT * FROM penstock.freshness, query('FROM orders')",
+        "SELECT * FROM penstock.nope",
+        "not SQL at all, penstock.freshness",
+    ):
+        assert reader.at_any_time(sql) is None, sql
+    flow.close()
+
+
 def test_a_flow_that_has_stopped_still_tells_why(flow: Flow) -> None:
     session = flow.session()
     flow._core._commit_tables = lambda _: (_ for _ in ()).throw(OSError("no more"))  # type: ignore[method-assign]

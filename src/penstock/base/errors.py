@@ -23,6 +23,7 @@ class PenstockError(Exception):
         self.hint = hint
         self.position = position  # 0-based offset into the statement's text, where one is known
         self.node: int | None = None  # the operator that raised it, where one did
+        self.counted = False  # among the errors that a flow has met
 
     def __str__(self) -> str:
         return f"{self.message}\nHINT: {self.hint}" if self.hint else self.message
@@ -202,6 +203,19 @@ class WatchOverflow(PenstockError):
     """A watch was not read while its bounded queue filled."""
 
     sqlstate = "53400"
+
+
+class SubscriptionEnded(PenstockError):
+    """What a subscription followed is no longer there."""
+
+    sqlstate = "55000"
+
+
+class NotVisibleYet(PenstockError):
+    """The epoch of a freshness token has not become visible in time."""
+
+    sqlstate = "57014"
+    retry = True
 
 
 class LimitExceeded(PenstockError):

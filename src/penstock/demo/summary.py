@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+from pathlib import Path
+
 from penstock.demo.run import Run
 from penstock.demo.shop import VIEWS
 
@@ -34,4 +39,17 @@ def summary_lines(run: Run) -> list[tuple[str, bool | None]]:
         lines.append((f"NOT the same as DuckDB's answer: {', '.join(run.views_wrong)}", False))
     else:
         lines.append((f"checked        all {views} equal DuckDB's answer over the same rows", True))
+    lines += [
+        ("", None),
+        (f"go on with it  {_program()} start --demo", None),
+        ("and then       psql -h 127.0.0.1 -p 6875 -U penstock penstock", None),
+    ]
     return lines
+
+
+def _program() -> str:
+    """The command `penstock`, as it can be typed here."""
+    if shutil.which("penstock") is not None:
+        return "penstock"
+    beside = Path(sys.executable).parent / "penstock"
+    return os.path.relpath(beside) if beside.exists() else f"{Path(sys.executable).name} -m penstock"

@@ -31,6 +31,7 @@ from penstock.base.errors import (
     SqlSyntaxError,
     TransactionError,
     UndefinedSavepoint,
+    WrongObjectType,
 )
 from penstock.engine import statements as run
 from penstock.engine.access import Access
@@ -40,7 +41,9 @@ from penstock.engine.past_relations import past_relations
 from penstock.engine.read import RowsOf
 from penstock.engine.rights import Rights, require
 from penstock.engine.session_reader import SessionReader
+from penstock.engine.subscription import Subscription, subscribe
 from penstock.engine.system.shown import may_mention
+from penstock.engine.token import Token
 from penstock.engine.transaction import Mark, Transaction
 from penstock.sql import statements as st
 from penstock.sql.access_statements import ACCESS_STATEMENTS
@@ -115,11 +118,19 @@ class Session:
         self._arrived_us = 0  # when the change came that is being made
         self.isolation = "read committed"  # of transactions that do not say
         self.transaction: Transaction | None = None
+        self.last_commit = 0  # the epoch of its newest commit
         self._serialisable = False
         self._savepoints: list[tuple[str, Mark]] = []
         self._cancel_lock = threading.Lock()
         self._cancelled = False
         self._interrupt: Callable[[], None] | None = None  # of the connection that works for us just now
+
+    @property
+    def state(self) -> str:
+        """What the session is about, in Postgres's words."""
+        if self.running is not None:
+            return "active"
+        return "idle" if self.transaction is None else "idle in transaction"
 
     # -- statements ------------------------------------------------------------------------
 
@@ -175,6 +186,7 @@ class Session:
                         epoch = made or epoch
         finally:
             flow._settle(epoch, commit)
+            self.last_commit = epoch or self.last_commit
         return answers
 
     def _one(self, s: st.Statement) -> tuple[Answer, int]:
@@ -267,7 +279,7 @@ class Session:
             return pa.table({"explain": [core.reader.explain(s.query.text)]})
         if isinstance(s, st.ExplainIncremental):
             if s.name:
-                text = flow.explain(s.name)
+                text = flow.explain(s.name, estimate=s.estimate)
             else:
                 assert s.query is not None
                 with flow._defining():
@@ -275,6 +287,11 @@ class Session:
             return pa.table({"explain": text.splitlines()})
         if isinstance(s, st.AlterSystem):
             return flow._alter_system(s, self)
+        if isinstance(s, st.Subscribe):
+            raise WrongObjectType(
+                "SUBSCRIBE has no answer that is complete: it goes on until somebody ends it",
+                hint=f"In Python, iterate over flow.subscribe({s.name!r}) or flow.watch({s.name!r}).",
+            )
         self.check_may_define()
         with flow._defining():
             return flow._define(s, self)
@@ -298,6 +315,50 @@ class Session:
         answer = work(transaction)
         self._flow._commit(transaction, self._arrived_us)
         return answer
+
+    def subscribe(self, s: st.Subscribe) -> Subscription:
+        """SUBSCRIBE. Every way to it, and every look at a view's changes, goes through here."""
+        flow = self._flow
+        with flow._lock:
+            self._cancelled = False
+            self._begin_statement()
+            if self.transaction is not None and self.transaction.changes:
+                raise TransactionError(
+                    "SUBSCRIBE shows what is committed, and this transaction has changes of its own",
+                    hint="COMMIT first.",
+                )
+            try:
+                return subscribe(flow, s.name, s.snapshot, s.since)
+            except PenstockError as error:
+                error.position = s.name_offset if error.position is None else error.position
+                raise
+
+    @property
+    def flow_id(self) -> str:
+        return self._flow.id
+
+    @property
+    def token(self) -> Token:
+        """Names its newest commit; before the first one, what it would read now."""
+        return Token(self._flow.id, self.last_commit or self._flow.epoch)
+
+    @property
+    def visible_epoch(self) -> int:
+        """The epoch that a read sees now."""
+        return self._flow.epoch
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self._cancelled
+
+    def check_not_cancelled(self) -> None:
+        """Raise if somebody has cancelled what this session does."""
+        if self._cancelled:
+            raise QueryCanceled("canceling statement due to user request")
+
+    def begin_waiting(self) -> None:
+        """From here on a cancel request is meant for what comes now."""
+        self._cancelled = False
 
     def columns_to_copy(self, name: str, columns: Sequence[str] | None) -> list[SqlType]:
         """The types of the columns that COPY FROM gives values for."""
@@ -462,6 +523,10 @@ class Session:
             self._cancelled = True
             if self._interrupt is not None:
                 self._interrupt()
+
+    def count(self, error: PenstockError) -> None:
+        """A client was told of this error, wherever it came from."""
+        self._flow.meter.error(error)
 
     def close(self) -> None:
         """End the session: an open transaction is forgotten."""

@@ -69,6 +69,15 @@ def of_schema(item: Any, schema: str) -> set[str]:
     return {name.lower() for found, name in qualified(item) if found.lower() == schema}
 
 
+def has_table_function(item: Any) -> bool:
+    """Whether a function stands where a relation can, such as range() or query()."""
+    if isinstance(item, list):
+        return any(has_table_function(value) for value in item)
+    if not isinstance(item, dict):
+        return False
+    return item.get("type") == "TABLE_FUNCTION" or any(has_table_function(v) for v in item.values())
+
+
 def functions(item: Any) -> dict[tuple[str, int], None]:
     """The functions of a parse tree with their number of arguments, and columns that may be functions (-1)."""
     found: dict[tuple[str, int], None] = {}
