@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 from penstock.kernels import hashing
 from penstock.run.spark import engine
 from penstock.run.spark.tasks import SourceTask, WaveTask
+from spark.trouble import Trouble
 
 
 def as_given(task: Any, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -26,7 +27,7 @@ class TaskWith:
 
     task: WaveTask | SourceTask
     limits: Mapping[str, float] = field(default_factory=dict)
-    trouble: Callable[[Any, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]] = as_given
+    trouble: Trouble = as_given
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import sys
@@ -52,14 +53,16 @@ class TaskWith:
 @contextmanager
 def tasks_with(
     limits: Mapping[str, float] | None = None,
-    trouble: Callable[[Any, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]] = as_given,
+    trouble: Trouble = as_given,
 ) -> Iterator[None]:
     """All tasks that are sent meanwhile have these limits, and this trouble. A forced hash goes with them."""
     from pyspark import cloudpickle
 
     import spark.tasks_with as here
+    import spark.trouble as troubles
 
-    cloudpickle.register_pickle_by_value(here)
+    for module in (here, troubles):
+        cloudpickle.register_pickle_by_value(module)
     values = {**(limits or {}), "COLLIDE_BITS": hashing.COLLIDE_BITS}
     with pytest.MonkeyPatch.context() as patch:
         for kind in (WaveTask, SourceTask):

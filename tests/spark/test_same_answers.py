@@ -15,6 +15,7 @@ from spark.tasks_with import tasks_with
 from tests.random.scenario import Outcome, run_case
 from tests.slt.driver import Driver, read
 from tests.slt.test_slt import FILES, attempt
+from tpch import beside_tpch, data
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,3 +53,9 @@ def test_random_queries(
         request.getfixturevalue("colliding_hash")
     with few() if small else nullcontext(), tasks_with(FEW if small else None):
         run_case(4_000_000 + seed, Outcome(), flow=BesideSpark(tmp_path, spark, seed))
+
+
+def test_tpch(spark: SparkSession, tmp_path: Path) -> None:
+    flow = BesideSpark(tmp_path, spark, "tpch", inline_every=6)
+    beside_tpch.run(flow, data.generate(0.01, tmp_path), epochs=3, seed=4)
+    flow.close()

@@ -489,10 +489,10 @@ class Flow:
     def _push(self, epoch: int, changes: Mapping[str, Rows]) -> None:
         found = {fold(name): rows for name, rows in changes.items()}
         for name, watches in self._watches.items():
+            rows = rows_of(found[name]) if name in found and watches else None
             for watch in watches:
-                rows = found.get(name)
-                watch.push(epoch, None if rows is None else rows_of(rows))
-        self.bell.ring(epoch, {name: rows_of(rows) for name, rows in changes.items()} if self.bell else None)
+                watch.push(epoch, rows)
+        self.bell.ring(epoch, changes)
 
     def _followed(self, epoch: int, changes: dict[str, ZSet], committed_us: int | None) -> None:
         """A reader has taken in an epoch that the writer committed at a time, or has read everything anew (no

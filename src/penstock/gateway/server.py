@@ -44,7 +44,7 @@ from penstock.gateway.protocol import Connection, State
 from penstock.gateway.reports import error_report, notice_report
 from penstock.gateway.settings import VERSION, ClientSettings
 from penstock.sql.tokens import quote
-from penstock.zset.zset import ZSet
+from penstock.state.scattered import Rows
 
 LOG = logging.getLogger("penstock.gateway")
 Portion = tuple[bytes, bool, Pause | None]
@@ -92,7 +92,7 @@ class Server:
         await asyncio.get_running_loop().run_in_executor(self.pool, self.private.close)
         self.pool.shutdown()
 
-    def _ring(self, epoch: int, changes: Mapping[str, ZSet]) -> None:
+    def _ring(self, epoch: int, changes: Mapping[str, Rows]) -> None:
         """The flow has something new; in any thread, perhaps under its lock."""
         self.channels.note(epoch, changes)
         if not self._heard:
@@ -372,14 +372,13 @@ class Client(asyncio.Protocol):
             self.server.pool,
             lambda: self.server.flow.session(define_at_once=True, constants=constants, role=user),
         )
-        self.session.actor = user
         self.session.application = dict(options_of(self._login.parameters)).get("application_name")
         settings = ClientSettings(self.session, user)
         given = [settings.at_start(name, value) for name, value in options_of(self._login.parameters)]
         warnings = [notice_report(text) for text in given if text is not None]
         server = self.server
         catalog = CatalogDoor(server.private, server.flow, self.session, user, self._number, server.activity)
-        self._mailbox = Mailbox(self._number, lambda: self.server.soon(self._deliver))
+        self._mailbox = Mailbox(self._number, lambda: self.server.soon(self._deliver), self.session.may_read)
         outbox = Outbox(self.server.channels, self._mailbox)
         self._dialogue = Dialogue(self._connection, self.session, settings, constants, catalog, outbox)
         parts = [b.parameter_status(name, value) for name, value in settings.reported()]

@@ -74,10 +74,7 @@ class WaveTask:
                 received += read_packets(batch)
         program = self.written.read()
         files = AttemptFiles(self.written.places, self.written.session)
-        try:
-            yield from record_batches(run_wave(program, self.wave, partition, received, files))
-        finally:
-            files.close()
+        yield from record_batches(run_wave(program, self.wave, partition, received, files))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ That was 190 ms of work for a task that did nothing; see docs/decisions/0014-spa
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import zipimport
 
@@ -22,7 +23,8 @@ def settle() -> None:
     if _settled:
         return
     _settled = True
-    zipimport.zipimporter.invalidate_caches = _invalidate_changed  # type: ignore[method-assign,assignment]
+    zipimport.zipimporter.invalidate_caches = _invalidate_changed  # type: ignore[assignment, method-assign]
+    importlib.invalidate_caches()  # reads each of them a last time
     gc.collect()
     gc.freeze()
 
