@@ -191,7 +191,7 @@ class JobTime:
     def __exit__(self, *error: object) -> None:
         from pyspark.sql.classic.dataframe import DataFrame
 
-        DataFrame.toArrow = self._plain  # type: ignore[assignment, method-assign]
+        DataFrame.toArrow = self._plain  # type: ignore[method-assign]
 
 
 def load(flow: Flow, rows: int) -> None:
