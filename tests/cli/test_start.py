@@ -92,6 +92,7 @@ def test_roles_and_the_shell(tmp_path: Path, penstock: Callable[..., Any]) -> No
         (["--roles", "nowhere"], "cannot be read"),
         (["--init", "nowhere.sql"], "cannot be read"),
         (["--storage-option", "region=x"], "no storage"),
+        (["--read-only"], "follows a flow on storage"),
     ],
 )
 def test_wrong_use(penstock: Callable[..., Any], arguments: list[str], message: str) -> None:

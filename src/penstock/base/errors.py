@@ -205,6 +205,19 @@ class WatchOverflow(PenstockError):
     sqlstate = "53400"
 
 
+class SubscriptionEnded(PenstockError):
+    """What a subscription followed is no longer there."""
+
+    sqlstate = "55000"
+
+
+class NotVisibleYet(PenstockError):
+    """The epoch of a freshness token has not become visible in time."""
+
+    sqlstate = "57014"
+    retry = True
+
+
 class LimitExceeded(PenstockError):
     """Something is larger than a limit in base/limits.py."""
 

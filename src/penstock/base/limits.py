@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # A watch that nobody reads must not eat the flow's memory: it fails instead.
 WATCH_QUEUE_EPOCHS_MAX = 10_000
+WATCH_QUEUE_ROWS_MAX = 1_000_000
 
 # Sorted batches of up to this many rows are merged at once on append: below it numpy's fixed
 # cost per call, not the data, is the price.
@@ -316,3 +317,15 @@ SNAPSHOT_PARTITION_ROWS = 1_000_000
 SPLIT_ROWS_MIN = 20_000
 SPLIT_SHARE = 2.0
 SPLIT_PARTITIONS_MAX = 4
+
+# Subscriptions that one client may have open (its cursors over SUBSCRIBE): each may hold a full queue.
+SUBSCRIPTIONS_MAX = 64
+
+# Notifications that wait for one client, which is disconnected beyond it; the bytes of a payload and of the name of a
+# channel are Postgres's.
+NOTIFICATIONS_WAITING_MAX = 10_000
+NOTIFY_PAYLOAD_BYTES_MAX = 7_999
+CHANNEL_NAME_BYTES_MAX = 63
+
+# How long a read waits for the epoch of a freshness token, unless penstock.wait_timeout says otherwise.
+WAIT_FOR_TOKEN_SECONDS = 5.0

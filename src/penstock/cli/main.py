@@ -26,6 +26,7 @@ from penstock.cli import (
     compact,
     explain,
     inspect,
+    pipelines,
     restore,
     sql,
     start,
@@ -48,6 +49,7 @@ COMMANDS: tuple[Command, ...] = (
     restore.COMMAND,
     branch.COMMAND,
     support.COMMAND,
+    pipelines.COMMAND,
 )
 
 EXIT_CODES = """\

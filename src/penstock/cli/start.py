@@ -27,6 +27,11 @@ LISTEN = "127.0.0.1:6875"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--storage", metavar="URL", help="where the flow is kept; without it, in memory")
+    parser.add_argument(
+        "--read-only",
+        action="store_true",
+        help="follow a flow that another process writes, and change nothing",
+    )
     parser.add_argument("--listen", metavar="HOST:PORT", default=LISTEN, help=f"where to listen ({LISTEN})")
     parser.add_argument("--init", metavar="FILE", type=Path, help="SQL to run first, at every start")
     parser.add_argument(
@@ -72,6 +77,10 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         (given,) = storage_options(options, options.storage)
     elif options.storage_option:
         raise UsageError("there is no storage to give options to", "Add --storage URL.")
+    if options.read_only and (options.storage is None or options.init is not None):
+        raise UsageError(
+            "--read-only follows a flow on storage and runs no script", "Give --storage URL, no --init."
+        )
     with ExitStack() as ends:
         observed = _observe(options, ends)
         flow = ends.enter_context(_flow(options, given))
@@ -125,7 +134,7 @@ def _more_to_say(observed: tuple[Observer, str, int] | None, demo: bool) -> list
 def _flow(options: argparse.Namespace, given: dict[str, object] | None) -> Flow:
     if options.storage is None:
         return Flow()
-    return Flow(options.storage, commit=options.commit, storage_options=given)
+    return Flow(options.storage, read_only=options.read_only, commit=options.commit, storage_options=given)
 
 
 def _init(flow: Flow, path: Path) -> None:

@@ -86,6 +86,11 @@ class Past:
         self.check_range(relation, first, last)
         return list(self._history.records(first + 1, last)) if first < last else []
 
+    def deltas(self, relation: Table | MaterializedView, first: int, last: int) -> Iterator[tuple[int, ZSet]]:
+        """The same as they are in the log."""
+        found = self._history.deltas(relation.id, relation.schema.types, first + 1, last)
+        return ((epoch, delta) for epoch, _, delta in found)
+
     def query(self, sql: str, epoch: int) -> pa.Table:
         """A query of which every table and view is as of the epoch."""
         relations = {fold(r.name): r for r in self._core.catalog.stored()}

@@ -7,6 +7,7 @@ import itertools
 import os
 import threading
 import time
+import uuid
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -49,6 +50,7 @@ from penstock.engine.access_changes import change_access, owning
 from penstock.engine.applied import Applied
 from penstock.engine.as_of import Past
 from penstock.engine.audit_ddl import audited
+from penstock.engine.bell import Bell
 from penstock.engine.catalog import MaterializedView, Table, View, VolatileDefault
 from penstock.engine.change_feed import from_change_feed
 from penstock.engine.check_files import FileChecker
@@ -65,14 +67,15 @@ from penstock.engine.frames_out import FramesOut
 from penstock.engine.freshness import Freshness, freshness
 from penstock.engine.ingest import to_zset
 from penstock.engine.meter import Meter
-from penstock.engine.opening import Settings
+from penstock.engine.opening import Settings, flow_id
 from penstock.engine.options import read_options
 from penstock.engine.progress import Counter
 from penstock.engine.session import Session
 from penstock.engine.session_reader import SessionReader
 from penstock.engine.showing import arrow_table
 from penstock.engine.sinks import Sink, Writer
-from penstock.engine.spark_sql import run_spark_sql
+from penstock.engine.spark_sql import run_spark_sql, spark_columns
+from penstock.engine.subscription import Subscription, catch_up, subscribe
 from penstock.engine.system import SystemRelation
 from penstock.engine.transaction import Transaction
 from penstock.engine.verify import Check, Verifier, gather
@@ -205,6 +208,8 @@ class Flow:
         self._watches: dict[str, list[Watch]] = {}
         self._sinks: list[Sink] = []
         self._streams: list[Streams] = []
+        self.bell = Bell()
+        self._id = uuid.uuid4().hex[:12]  # replaced by what storage knows
         self._closed = False
         self._once = Once()  # replaced by what storage knows
         self._pending: list[Entry] | None = None  # epochs of a statement that changes the catalog too
@@ -246,6 +251,8 @@ class Flow:
                 self._core.close()
                 raise
             self._once = self._store.once
+            self._store.journal.on_durable = self.bell.ring
+        self._id = flow_id(self._store.truth)
         self._core.reader.system_rows = self._system_rows
         try:
             self._engines = Engines(self._core, self._store if not read_only else None, engine)  # type: ignore[arg-type]
@@ -275,6 +282,12 @@ class Flow:
         docs/spark-sql.md says what is refused.
         """
         return run_spark_sql(sql, lambda: self._core.catalog, lambda text: self.sql(text, commit=commit))
+
+    def spark_columns(self) -> dict[str, str]:
+        """The tables and views, each with its columns as Spark's DDL."""
+        with self._lock:
+            self._check_open()
+            return spark_columns(self._core.catalog, self.sql)
 
     def session(
         self,
@@ -359,7 +372,7 @@ class Flow:
             )  # fmt: skip
             return run.status("ALTER MATERIALIZED VIEW")
         if isinstance(s, st.Drop):
-            self._close_watches(run.drop(core, s))
+            self._close_watches(run.drop(core, s), '"{name}" was dropped')
             return run.status(f"DROP {s.kind.upper()}")
         raise SqlSyntaxError(f"{type(s).__name__} is not a statement of a flow")
 
@@ -400,7 +413,7 @@ class Flow:
     ) -> pa.Table:
         """End the watches on what OR REPLACE took away: its columns may be others now."""
         if s.or_replace:
-            self._close_watches([s.name])
+            self._close_watches([s.name], '"{name}" was replaced')
         return answer
 
     def _commit(
@@ -438,7 +451,7 @@ class Flow:
             self._record(changes, changed, note or {}, time.perf_counter() - began, placed)
         elif note:
             self._once.writes(note, self._core.epoch)
-        if self._watches:
+        if self._watches or self.bell:
             tables: dict[str, Rows] = {name: delta for name, (delta, _) in changes.items()}
             self._push(self._core.epoch, {**tables, **changed})
         self._measure(changes, changed, arrived_us)
@@ -474,23 +487,27 @@ class Flow:
             store.commit(entry, changes, cost_s)
 
     def _push(self, epoch: int, changes: Mapping[str, Rows]) -> None:
-        for name, rows in changes.items():
-            for watch in self._watches.get(fold(name), ()):
-                watch.push(epoch, rows_of(rows))
+        found = {fold(name): rows for name, rows in changes.items()}
+        for name, watches in self._watches.items():
+            rows = rows_of(found[name]) if name in found and watches else None
+            for watch in watches:
+                watch.push(epoch, rows)
+        self.bell.ring(epoch, changes)
 
     def _followed(self, epoch: int, changes: dict[str, ZSet], committed_us: int | None) -> None:
         """A reader has taken in an epoch that the writer committed at a time, or has read everything anew (no
         changes to tell of then)."""
         assert isinstance(self._store, Follower)
-        self._core = self._store.core
-        self._core.reader.system_rows = self._system_rows
+        if self._core is not self._store.core:
+            self._core = self._store.core
+            self._core.reader.system_rows = self._system_rows
+            catch_up(self, [w for watches in list(self._watches.values()) for w in list(watches)], epoch)
         if committed_us is not None:
             tables = frozenset(n for n in changes if isinstance(self._core.catalog.find(n), Table))
             rows_in = sum([len(rows) for name, rows in changes.items() if name in tables])
             rows_out = sum([len(rows) for rows in changes.values()]) - rows_in
             self.meter.epoch(epoch, committed_us, rows_in, rows_out, frozenset(fold(t) for t in tables))
-        if self._watches and changes:
-            self._push(epoch, changes)
+        self._push(epoch, changes)
 
     def _writer(self) -> Durable:
         if not isinstance(self._store, Durable):
@@ -604,12 +621,11 @@ class Flow:
             if applied is not None and applied.has(table):
                 repeated.append(table.name)
                 continue
-            if is_data_frame(data):
-                if self._engines.takes_frames:
-                    frames[table.name] = self._frame(table, data, mode, feed)
-                    continue
-                data = data.toArrow()
-            data = from_change_feed(data, feed, table.schema.names)
+            if self._engines.takes_frames and is_data_frame(data):
+                frames[table.name] = self._frame(table, data, mode, feed)
+                continue
+            if mode != "upsert":
+                data = from_change_feed(data, feed, table.schema.names)
             rows = to_zset(data, table.matching, self._defaults(table))
             if not len(rows):
                 continue
@@ -914,20 +930,52 @@ class Flow:
                     f'"{relation.name}" is a plain view; tables and materialized views can be watched',
                     hint="Create a materialized view over it.",
                 )
-            watch = Watch(relation.name, relation.schema, self._forget)
-            self._watches.setdefault(fold(relation.name), []).append(watch)
-            return watch
+            return self._watch(relation)
+
+    def _watch(self, relation: Table | MaterializedView) -> Watch:
+        watch = Watch(relation.name, relation.schema, self._forget, relation.id, self._core.epoch)
+        self._watches.setdefault(fold(relation.name), []).append(watch)
+        return watch
+
+    def subscribe(
+        self, view: str, *, snapshot: bool = True, as_of: int | datetime | str | None = None
+    ) -> Subscription:
+        """A view (or table) as it is now, or as of an epoch or a time, and then every change of it: each epoch
+        once, none left out. Without the snapshot only the changes after that epoch."""
+        with self._lock:
+            self._check_open()
+            return subscribe(self, view, snapshot, as_of)
+
+    @property
+    def settled_epoch(self) -> int:
+        """The last epoch that nothing can take back any more: it is on storage, or there is no storage."""
+        store = self._store
+        return store.journal.durable if isinstance(store, Durable) else self._core.epoch
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether the flow answers nothing any more. What keeps a reader from following may pass."""
+        failed = isinstance(self._store, Durable) and self._store.journal.failure is not None
+        return self._closed or self._core.failure is not None or failed
+
+    @property
+    def id(self) -> str:
+        """What tells this flow from others: the same for its writer and its readers, and after a restart."""
+        return self._id
 
     def _forget(self, watch: Watch) -> None:
         with self._lock:
             watches = self._watches.get(fold(watch.view), [])
             if watch in watches:
                 watches.remove(watch)
+            if not watches:
+                self._watches.pop(fold(watch.view), None)
 
-    def _close_watches(self, names: Sequence[str]) -> None:
+    def _close_watches(self, names: Sequence[str], why: str) -> None:
         for name in names:
             for watch in list(self._watches.get(fold(name), ())):
-                watch.close()
+                watch.close(why.format(name=watch.view))
+        self.bell.ring(self._core.epoch)
 
     def explain(self, name: str, *, estimate: bool = False) -> str:
         """The text of EXPLAIN INCREMENTAL: operators, laws, keys, state; or what a change of one row of each table
@@ -1136,10 +1184,11 @@ class Flow:
         with self._lock:
             if self._closed:
                 return
-            self._close_watches(list(self._watches))
+            self._close_watches(list(self._watches), "the flow is closed")
             self._session.rollback()
             self._closed = True
             store = self._store
+        self.bell.ring(self._core.epoch)
         try:  # a reader's thread needs the lock to end
             if isinstance(store, Follower):
                 store.close()

@@ -46,3 +46,19 @@ def columns_of(name: str, catalog: Catalog, run: Run) -> tuple[tuple[str, SqlTyp
         schema = run(f"SELECT * FROM {quote(found.name)} LIMIT 0").schema
         return tuple((field.name, sql_type_of(field.type)) for field in schema)
     return tuple(zip(found.schema.names, found.schema.types, strict=True))
+
+
+def spark_columns(catalog: Catalog, run: Run) -> dict[str, str]:
+    """The columns of every table and view, as Spark's DDL; those with a type that Spark does not have are left out."""
+    from penstock.sql.spark.types import spark_type
+
+    found = {}
+    for relation in catalog:
+        columns = columns_of(relation.name, catalog, run) or ()
+        types = [spark_type(type) for _, type in columns]
+        if None not in types:
+            pairs = zip(columns, types, strict=True)
+            found[relation.name] = ", ".join(
+                f"`{name.replace('`', '``')}` {type}" for (name, _), type in pairs
+            )
+    return found

@@ -35,6 +35,12 @@ class TooManyConnections(PenstockError):
     sqlstate = "53300"
 
 
+class NotificationsLost(PenstockError):
+    """More notifications wait for a client than the server keeps."""
+
+    sqlstate = "53400"
+
+
 class UndefinedStatement(PenstockError):
     """No prepared statement of that name."""
 

@@ -9,15 +9,19 @@ from penstock.engine.access import SUPERUSER
 from penstock.engine.session import Answer, Session
 from penstock.gateway import commands as c
 from penstock.gateway.catalog.query import CatalogDoor, CatalogQuery
+from penstock.gateway.channels import Channels, Letter, Mailbox, Outbox
 from penstock.gateway.command import Command
 from penstock.gateway.copy_command import Copy
 from penstock.gateway.errors import NotSupported, UndefinedCursor, UndefinedStatement
+from penstock.gateway.notify_command import pg_notify_call, run_pg_notify
 from penstock.gateway.own import command_columns, run_command
 from penstock.gateway.portals import Portal, Prepared
+from penstock.gateway.reports import notice_report
 from penstock.gateway.result import Result
 from penstock.gateway.rewrite import without_catalog, without_public
 from penstock.gateway.settings import ClientSettings
-from penstock.gateway.types import column_type, parameter_type
+from penstock.gateway.stream import open_stream
+from penstock.gateway.types import TEXT, ColumnType, column_type, parameter_type
 from penstock.sql import statements as st
 from penstock.sql.access_statements import ACCESS_STATEMENTS, AlterRole, CreateRole
 from penstock.sql.parse import parse, split
@@ -47,11 +51,15 @@ class Work:
         settings: ClientSettings,
         functions: Collection[str] = (),
         catalog: CatalogDoor | None = None,
+        outbox: Outbox | None = None,
     ) -> None:
         self.session = session
         self.settings = settings
         self.functions = functions
         self.catalog = catalog
+        self.outbox = outbox or Outbox(Channels(), Mailbox())
+        self.streams: list[Portal] = []  # those that have a subscription
+        self._told = session.last_commit  # the commit of which the client knows the token
         self.statements: dict[str, Prepared] = {}
         self.portals: dict[str, Portal] = {}
         self.failed = False  # a statement of the open transaction has failed
@@ -77,6 +85,22 @@ class Work:
         if self.implicit:
             self.implicit = False
             self.session.execute("COMMIT")
+            self.outbox.send()
+
+    def send(self, letter: Letter) -> None:
+        """LISTEN, UNLISTEN and NOTIFY take effect with the commit."""
+        self.outbox.add(letter)
+        if self.session.transaction is None:
+            self.outbox.send()
+
+    def commit_notice(self) -> bytes:
+        """The token of a commit that the client has not been told of, if it wants to be."""
+        if self.session.last_commit == self._told:
+            return b""
+        self._told = self.session.last_commit
+        if not self.settings.tells("log"):
+            return b""
+        return notice_report(f"freshness token {self.session.token}", "LOG", "00000")
 
     def fail(self) -> None:
         """A statement has failed: so has its transaction."""
@@ -85,6 +109,7 @@ class Work:
             self.implicit = False
         self.failed = self.session.transaction is not None
         if not self.failed:
+            self.outbox.forget()
             self.forget_portals()
 
     def check_not_failed(self, statement: st.Statement | None) -> None:
@@ -124,18 +149,28 @@ class Work:
                 session.rollback()
             else:
                 session.execute(portal.prepared.sql)
+            if portal.tag == "COMMIT":
+                self.outbox.send()
+            else:
+                self.outbox.forget()
             return
         if not is_open:
             raise TransactionError(
                 f"{portal.prepared.sql.split()[0].upper()} can only be used in transaction blocks"
             )
         portal.tag = session.execute(portal.prepared.sql)[-1].tag
+        if isinstance(s, st.Savepoint):
+            self.outbox.mark(s.name)
         if isinstance(s, st.RollbackTo):
             self.failed = False
+            self.outbox.go_back(s.name)
 
     # -- statements ------------------------------------------------------------------------
 
     def prepare(self, sql: str, oids: tuple[int, ...]) -> Prepared:
+        call = pg_notify_call(sql)
+        if call is not None:
+            return Prepared(call, None, parse(call)[0], oids, notifies=True)
         query = self.catalog.read(sql, self.functions) if self.catalog is not None else None
         if query is not None:
             return Prepared(sql, query, None, oids)
@@ -171,6 +206,23 @@ class Work:
         if self.session.transaction is None:
             self.portals = {name: p for name, p in self.portals.items() if p.hold}
 
+    def sweep(self) -> None:
+        """End the subscriptions of portals that are no more."""
+        if not self.streams:
+            return
+        kept = {id(portal) for portal in self.portals.values()}
+        for portal in self.streams:
+            if id(portal) not in kept and portal.stream is not None:
+                portal.stream.close()
+        self.streams = [portal for portal in self.streams if id(portal) in kept]
+
+    def close(self) -> None:
+        """The client has gone."""
+        self.portals.clear()
+        self.sweep()
+        self.outbox.close()
+        self.session.close()
+
     def work_out(self, prepared: Prepared, columns: bool) -> None:
         """The types of the parameters and, if asked for, the columns."""
         if isinstance(prepared.command, CatalogQuery):
@@ -191,7 +243,9 @@ class Work:
             words |= {i: "DECIMAL(38,9)" + "[]" * t.depth for i, t in known.items() if t.pg.duck == "DECIMAL"}
             found = self.session.describe(prepared.sql, words)
             ducks = tuple(None if i in known else t for i, t in enumerate(found.parameters, start=1))
-            if found.columns is not None:
+            if prepared.notifies:
+                prepared.columns = [("pg_notify", ColumnType(TEXT))]
+            elif found.columns is not None:
                 prepared.columns = [(name, column_type(t)) for name, t in found.columns]
         told = [None if t is None else column_type(t) for t in ducks]
         prepared.parameters = tuple(known.get(i, t) for i, t in enumerate(told, start=1))
@@ -214,6 +268,8 @@ class Work:
             run_command(self, prepared.command, portal)
         elif isinstance(statement, (st.Begin, *_ENDS, st.Savepoint, st.Release)):
             self._transact(statement, portal)
+        elif isinstance(statement, st.Subscribe):
+            open_stream(self, portal, statement)
         else:
             self._run_statement(portal)
 
@@ -243,6 +299,9 @@ class Work:
                 )
 
     def _keep(self, portal: Portal, answer: Answer) -> None:
+        if portal.prepared.notifies:
+            run_pg_notify(self, answer.table, portal)
+            return
         if answer.has_rows:
             announced = portal.prepared.columns if portal.prepared.described else None
             types = None if announced is None else [t for _, t in announced]

@@ -25,6 +25,7 @@ from penstock.sql.parse_alter import parse_alter_system, parse_alter_view
 from penstock.sql.parse_ddl import parse_create, parse_drop
 from penstock.sql.parse_dml import parse_delete, parse_insert, parse_truncate, parse_update, parse_with
 from penstock.sql.parse_inspect import parse_describe, parse_explain, parse_explain_incremental, parse_show
+from penstock.sql.parse_subscribe import parse_subscribe
 from penstock.sql.statements import (
     Begin,
     Commit,
@@ -79,7 +80,7 @@ def split(sql: str) -> list[Slice]:
 
 
 def _parse_one(c: Cursor) -> Statement:
-    if not has_as_of(c.tokens):
+    if c.at("SUBSCRIBE") or not has_as_of(c.tokens):
         return _parse_plain(c)
     c, as_of = take_out(c)
     statement = replace(_parse_plain(c), as_of=as_of)
@@ -220,10 +221,11 @@ STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Cursor, Slice], Statement]], 
     (("DESC",), parse_describe),
     (("EXPLAIN", "INCREMENTAL"), parse_explain_incremental),
     (("EXPLAIN",), parse_explain),
+    (("SUBSCRIBE",), parse_subscribe),
 )
 _HINT = (
     "Statements: SELECT (also WITH, VALUES, FROM, TABLE), INSERT, UPDATE, DELETE, TRUNCATE, BEGIN, COMMIT, "
     "ROLLBACK, SAVEPOINT, CREATE TABLE, CREATE VIEW, CREATE MATERIALIZED VIEW, DROP, ALTER MATERIALIZED VIEW, "
     "ALTER SYSTEM, SHOW TABLES, SHOW VIEWS, DESCRIBE, "
-    "EXPLAIN, EXPLAIN INCREMENTAL, CREATE ROLE, GRANT, REVOKE."
+    "EXPLAIN, EXPLAIN INCREMENTAL, SUBSCRIBE, CREATE ROLE, GRANT, REVOKE."
 )

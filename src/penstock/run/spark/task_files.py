@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from penstock.base import faults
 from penstock.base.limits import TASK_BATCHES_OPEN_MAX
 from penstock.commit.files import Files, new_session
 from penstock.commit.places import Places
@@ -57,7 +58,8 @@ class AttemptFiles:
     def write(self, batch: Batch) -> FileRef:
         if self._write is None:
             self._write = self._read.files.under(new_session(of=self._session))
-        return self._write.write(batch.hashes, batch.columns, batch.measures)
+        with faults.step("task.write"):
+            return self._write.write(batch.hashes, batch.columns, batch.measures)
 
     def used(self) -> Used:
         """A process runs one task at a time: what was done since this one began is its doing."""

@@ -192,7 +192,7 @@ def _drop(tree: Tree) -> str:
     if tree.args.get("materialized"):
         kind = "MATERIALIZED VIEW"
     only(tree, "tables", "kind", "exists", "materialized")
-    tables = tree.args.get("tables") or ()
+    tables = list(tree.args.get("tables") or ())
     if kind not in ("TABLE", "VIEW", "MATERIALIZED VIEW") or len(tables) != 1:
         raise refuse("this DROP is not translated", tree)
     guarded = "IF EXISTS " if tree.args.get("exists") else ""

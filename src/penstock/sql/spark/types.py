@@ -123,3 +123,31 @@ def _common_nested(a: SqlType, b: SqlType) -> SqlType | None:
             return None
         children.append((name, found))
     return SqlType(a.id, children=tuple(children))
+
+
+_SPARK_NAMES = {
+    "BOOLEAN": "boolean", "TINYINT": "tinyint", "SMALLINT": "smallint", "INTEGER": "int", "BIGINT": "bigint",
+    "FLOAT": "float", "DOUBLE": "double", "VARCHAR": "string", "JSON": "string", "UUID": "string", "BLOB": "binary",
+    "DATE": "date", "TIMESTAMP": "timestamp_ntz", INSTANT: "timestamp", "HUGEINT": "decimal(38,0)",
+}  # fmt: skip
+
+
+def spark_type(type: SqlType) -> str | None:
+    """The type's name in Spark; None if Spark has nothing like it.
+
+    >>> spark_type(t.list_of(t.decimal(10, 2))), spark_type(t.TIME)
+    ('array<decimal(10,2)>', None)
+    """
+    if type.id == "DECIMAL":
+        return f"decimal({type.width},{type.scale})"
+    children = [spark_type(child) for _, child in type.children]
+    if None in children:
+        return None
+    if type.id == "LIST":
+        return f"array<{children[0]}>"
+    if type.id == "MAP":
+        return f"map<{children[0]},{children[1]}>"
+    if type.id == "STRUCT":
+        named = zip(type.children, children, strict=True)
+        return f"struct<{','.join(f'`{name}`:{child}' for (name, _), child in named)}>"
+    return _SPARK_NAMES.get(type.id)
