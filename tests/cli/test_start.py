@@ -23,7 +23,8 @@ def started(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
     assert process.stdout is not None
     try:
         lines = [process.stdout.readline() for _ in range(3)]
-        assert "listens on 127.0.0.1" in lines[0], lines
+        where = "0.0.0.0" if "0.0.0.0:0" in arguments else "127.0.0.1"
+        assert f"listens on {where}" in lines[0], lines
         yield process, lines[2].split()[-1]
     finally:
         if process.poll() is None:
@@ -91,6 +92,7 @@ def test_roles_and_the_shell(tmp_path: Path, penstock: Callable[..., Any]) -> No
         (["--roles", "nowhere"], "cannot be read"),
         (["--init", "nowhere.sql"], "cannot be read"),
         (["--storage-option", "region=x"], "no storage"),
+        (["--read-only"], "follows a flow on storage"),
     ],
 )
 def test_wrong_use(penstock: Callable[..., Any], arguments: list[str], message: str) -> None:
@@ -120,3 +122,22 @@ def test_no_server(penstock: Callable[..., Any]) -> None:
     assert ran.code == 3
     assert "cannot connect" in ran.err
     assert penstock("sql", "http://x", "-c", "SELECT 1").code == 2
+
+
+def test_a_flow_with_passwords_may_be_reached_from_elsewhere(
+    tmp_path: Path, penstock: Callable[..., Any]
+) -> None:
+    script = tmp_path / "init.sql"
+    script.write_text("CREATE ROLE ann LOGIN;")
+    ran = penstock("start", "--listen", "0.0.0.0:0", "--init", script)
+    assert ran.code == 2
+    assert "no role has a password" in ran.err
+    script.write_text(
+        "CREATE ROLE ann LOGIN PASSWORD 'sesame'; CREATE TABLE t (a BIGINT); GRANT SELECT ON t TO ann"
+    )
+    with started("--init", script, "--listen", "0.0.0.0:0") as (_, url):
+        url = url.replace("penstock@0.0.0.0", "ann@127.0.0.1")
+        with psycopg.connect(url, password="sesame") as connection:
+            assert connection.execute("SELECT count(*) FROM t").fetchone() == (0,)
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute("INSERT INTO t VALUES (1)")

@@ -14,7 +14,7 @@ from penstock.demo.stream import changes
 
 
 def test_the_views_equal_a_recomputation_in_the_end(capsys: pytest.CaptureFixture[str]) -> None:
-    run = run_demo(1.0, 2, Lines())
+    run = run_demo(1.0, 2, Lines(), spark=False)
     assert run.changes > 0
     assert run.views_wrong == []
     shown = capsys.readouterr().out
@@ -23,7 +23,7 @@ def test_the_views_equal_a_recomputation_in_the_end(capsys: pytest.CaptureFixtur
 
 
 def test_it_ends_with_code_0_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--seconds", "0.2"]) == 0
+    assert main(["--seconds", "0.2", "--no-spark"]) == 0
     assert "\x1b" not in capsys.readouterr().out
 
 
@@ -31,7 +31,7 @@ def test_wrong_views_are_said_and_end_with_code_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("penstock.demo.run.same_rows", lambda ours, theirs: False)
-    assert main(["--seconds", "0.1"]) == 1
+    assert main(["--seconds", "0.1", "--no-spark"]) == 1
     assert "NOT the same as DuckDB's answer: revenue_by_region" in capsys.readouterr().out
 
 

@@ -128,7 +128,7 @@ def test_strangers_are_told_and_disconnected(url: str, data: bytes) -> None:
 
 def test_a_newer_protocol_is_negotiated(url: str) -> None:
     with socket.create_connection(address(url), timeout=10) as bare:
-        body = struct.pack(">i", (3 << 16) + 2) + b"user\0ann\0_pq_.new\0on\0\0"
+        body = struct.pack(">i", (3 << 16) + 2) + b"user\0penstock\0_pq_.new\0on\0\0"
         bare.sendall(struct.pack(">i", len(body) + 4) + body)
         assert bare.recv(1) == b"v"
 
@@ -151,7 +151,7 @@ def test_many_idle_connections_stop_nobody(url: str) -> None:
 
 
 def test_a_client_that_does_not_read_does_not_fill_our_memory(flow: Flow, url: str) -> None:
-    body = struct.pack(">i", 3 << 16) + b"user\0ann\0\0"
+    body = struct.pack(">i", 3 << 16) + b"user\0penstock\0\0"
     query = b"SELECT repeat('x', 1000) FROM range(200000)\0"
     with socket.create_connection(address(url), timeout=10) as bare:
         bare.sendall(struct.pack(">i", len(body) + 4) + body)

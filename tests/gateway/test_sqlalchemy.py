@@ -1,4 +1,4 @@
-"""SQLAlchemy: tables made by it and the ORM on them. Reflection needs pg_catalog, which is not here yet."""
+"""SQLAlchemy: tables made by it and the ORM on them; reflection is in test_catalog.py."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Item(Base):
 @pytest.fixture
 def engine(url: str) -> Iterator[sa.Engine]:
     address = url.replace("postgresql://", "postgresql+psycopg://")
-    engine = sa.create_engine(address, use_native_hstore=False)
-    Base.metadata.create_all(engine, checkfirst=False)
+    engine = sa.create_engine(address)
+    Base.metadata.create_all(engine)
     yield engine
     engine.dispose()
 
@@ -55,3 +55,17 @@ def test_core(engine: sa.Engine) -> None:
         connection.execute(sa.update(items).where(items.c.id == 3).values(price=items.c.price + 1))
     with engine.connect() as connection:
         assert connection.execute(sa.select(sa.func.sum(items.c.price))).scalar() == 11
+
+
+def test_tables_are_made_once_and_dropped(engine: sa.Engine, flow: Flow) -> None:
+    Base.metadata.create_all(engine)  # it looks first, and finds them
+    assert sa.inspect(engine).get_table_names() == ["items"]
+    reflected = sa.Table("items", sa.MetaData(), autoload_with=engine)
+    assert [(c.name, str(c.type), c.nullable, c.primary_key) for c in reflected.columns] == [
+        ("id", "INTEGER", False, True),
+        ("name", "TEXT", False, False),
+        ("price", "NUMERIC(10, 2)", False, False),
+    ]
+    Base.metadata.drop_all(engine)
+    assert flow.sql("SHOW TABLES").num_rows == 0
+    Base.metadata.drop_all(engine)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HERE = Path(__file__).parent
+collect_ignore = ["pipeline"]  # its files are declarations: they are run by the tests, not imported
 
 # PySpark leaves the sockets that rows come through to the garbage collector.
 QUIET = (r"ignore:unclosed <socket\.socket:ResourceWarning",)

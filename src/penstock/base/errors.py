@@ -23,6 +23,7 @@ class PenstockError(Exception):
         self.hint = hint
         self.position = position  # 0-based offset into the statement's text, where one is known
         self.node: int | None = None  # the operator that raised it, where one did
+        self.counted = False  # among the errors that a flow has met
 
     def __str__(self) -> str:
         return f"{self.message}\nHINT: {self.hint}" if self.hint else self.message
@@ -204,6 +205,19 @@ class WatchOverflow(PenstockError):
     sqlstate = "53400"
 
 
+class SubscriptionEnded(PenstockError):
+    """What a subscription followed is no longer there."""
+
+    sqlstate = "55000"
+
+
+class NotVisibleYet(PenstockError):
+    """The epoch of a freshness token has not become visible in time."""
+
+    sqlstate = "57014"
+    retry = True
+
+
 class LimitExceeded(PenstockError):
     """Something is larger than a limit in base/limits.py."""
 
@@ -307,6 +321,13 @@ class MemoryLimitExceeded(PenstockError):
     sqlstate = "53200"
 
 
+class SinkFailed(PenstockError):
+    """An epoch is committed, and the function that was to take it has failed."""
+
+    sqlstate = "58000"
+    retry = True
+
+
 class SparkFailed(PenstockError):
     """A job on Spark failed for a reason that lies in the cluster."""
 
@@ -321,3 +342,27 @@ class SparkUnavailable(PenstockError):
 
 
 __all__ = [name for name, value in list(globals().items()) if isinstance(value, type)]
+
+
+class InsufficientPrivilege(PenstockError):
+    """The role may not do this."""
+
+    sqlstate = "42501"
+
+
+class UndefinedRole(PenstockError):
+    """No role of that name."""
+
+    sqlstate = "42704"
+
+
+class DuplicateRole(PenstockError):
+    """A role of that name exists."""
+
+    sqlstate = "42710"
+
+
+class Unsupported(PenstockError):
+    """Something of SQL that is not here."""
+
+    sqlstate = "0A000"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # A watch that nobody reads must not eat the flow's memory: it fails instead.
 WATCH_QUEUE_EPOCHS_MAX = 10_000
+WATCH_QUEUE_ROWS_MAX = 1_000_000
 
 # Sorted batches of up to this many rows are merged at once on append: below it numpy's fixed
 # cost per call, not the data, is the price.
@@ -229,6 +230,15 @@ SCRAM_ITERATIONS = 4_096
 VISIBLE_REST_SHARE_MAX = 0.25
 VISIBLE_GONE_ROWS_MAX = 5_000
 
+# The private PostgreSQL that answers catalog queries: the statements that it runs at once, how long each may take, what
+# it may give, the memory (of addresses) of each of its processes, and how long it may take to start on a busy machine.
+CATALOG_CONNECTIONS_MAX = 8
+CATALOG_SECONDS_MAX = 30
+CATALOG_ROWS_MAX = 500_000
+CATALOG_BYTES_MAX = 128 << 20
+CATALOG_MEMORY_BYTES_MAX = 1 << 30
+CATALOG_START_SECONDS_MAX = 60
+
 # -- epochs in several places: run/, run/spark/ ------------------------------------------------
 
 # A packet's payload: large enough that a shuffle moves columns and not rows, small enough that several
@@ -253,10 +263,8 @@ MERGE_HERE_ROWS_MAX = 2_000_000
 # An epoch is cut into one partition for so many changed rows; below it one task does everything.
 PARTITION_ROWS = 50_000
 
-# A key is hot if a delta of at least so many rows, of which so many are looked at, has it in more than half
-# of a partition's share of them.
+# A key is hot if a delta of at least so many rows has it in more than half of a partition's share of them.
 HOT_KEY_ROWS_MIN = 10_000
-HOT_KEY_SAMPLE_ROWS = 2_000
 
 # The audit log: entries, how old they may get (30 days), and the bytes of one entry's detail. It is held in memory
 # and read at every opening, so it is small: 10,000 entries are read in a tenth of a second.
@@ -281,8 +289,41 @@ EPOCHS_SHOWN_MAX = 10_000
 # A change of more rows than this is a load: views that wait for it are being backfilled.
 LOAD_ROWS_MIN = 200_000
 
+# Of /metrics: clients at once, bytes of a request's head, and seconds that a request may take.
+HTTP_CLIENTS_MAX = 64
+HTTP_HEAD_BYTES_MAX = 16_384
+HTTP_SECONDS_MAX = 10
+
+# Rows of each table that EXPLAIN INCREMENTAL (ESTIMATE) tries: enough to meet keys with many matches, few enough that
+# the flow is held up for some hundredths of a second.
+ESTIMATE_ROWS = 50
+
 # Epochs of fewer rows than this run inline without a thought: no job on a cluster is as quick.
 AUTO_ROWS_MIN = 10_000
 
 # Rows of a DataFrame that a task turns into packets at a time.
 FRAME_ROWS_AT_ONCE = 500_000
+
+# Rows that a task hands to Spark at a time, when a DataFrame is read from a flow.
+READ_ROWS_AT_ONCE = 100_000
+
+# Rows of a snapshot for one partition of a DataFrame.
+SNAPSHOT_PARTITION_ROWS = 1_000_000
+
+# A partition that had more rows than so many, and more than so many times its share, is cut in two for the next
+# epoch; at most until there are so many times the partitions that there were.
+SPLIT_ROWS_MIN = 20_000
+SPLIT_SHARE = 2.0
+SPLIT_PARTITIONS_MAX = 4
+
+# Subscriptions that one client may have open (its cursors over SUBSCRIBE): each may hold a full queue.
+SUBSCRIPTIONS_MAX = 64
+
+# Notifications that wait for one client, which is disconnected beyond it; the bytes of a payload and of the name of a
+# channel are Postgres's.
+NOTIFICATIONS_WAITING_MAX = 10_000
+NOTIFY_PAYLOAD_BYTES_MAX = 7_999
+CHANNEL_NAME_BYTES_MAX = 63
+
+# How long a read waits for the epoch of a freshness token, unless penstock.wait_timeout says otherwise.
+WAIT_FOR_TOKEN_SECONDS = 5.0

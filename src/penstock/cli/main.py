@@ -19,7 +19,20 @@ from penstock.base.errors import (
     UndefinedTable,
     WrongObjectType,
 )
-from penstock.cli import branch, checkpoint, compact, inspect, restore, sql, start, verify
+from penstock.cli import (
+    audit,
+    branch,
+    checkpoint,
+    compact,
+    explain,
+    inspect,
+    pipelines,
+    restore,
+    sql,
+    start,
+    support,
+    verify,
+)
 from penstock.cli.command import BROKEN_PIPE, FAILED, INTERRUPTED, USAGE, Command, UsageError
 from penstock.cli.options import add_common
 from penstock.cli.terminal import Terminal
@@ -27,12 +40,16 @@ from penstock.cli.terminal import Terminal
 COMMANDS: tuple[Command, ...] = (
     start.COMMAND,
     sql.COMMAND,
+    explain.COMMAND,
+    audit.COMMAND,
     inspect.COMMAND,
     verify.COMMAND,
     compact.COMMAND,
     checkpoint.COMMAND,
     restore.COMMAND,
     branch.COMMAND,
+    support.COMMAND,
+    pipelines.COMMAND,
 )
 
 EXIT_CODES = """\

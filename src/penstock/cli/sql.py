@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import getpass
+import re
 import sys
 from collections.abc import Iterator
 
@@ -14,8 +15,9 @@ from penstock.cli.terminal import Terminal
 from penstock.gateway.client import DEFAULT_URL, Client, Reply, ServerError, target
 from penstock.sql.parse import split
 
+_SUBSCRIBES = re.compile(r"\s*(COPY\s*\(\s*)?SUBSCRIBE\b", re.IGNORECASE)
 _HELP = """\
-A statement ends with a semicolon.
+A statement ends with a semicolon. SUBSCRIBE goes on until Ctrl-C.
   \\dt        tables and views
   \\d NAME    the columns of one
   \\q         end
@@ -93,6 +95,11 @@ def _shortcut(words: list[str], terminal: Terminal) -> Iterator[str]:
 def _run(client: Client, sql: str, terminal: Terminal) -> bool:
     """Run statements and show what they give; whether all went well."""
     try:
+        if _SUBSCRIBES.match(sql):
+            for row in client.follow(sql):
+                terminal.raw("\t".join("NULL" if value is None else value for value in row))
+                terminal.flush()
+            return True
         for reply in client.query(sql):
             _show(reply, terminal)
     except ServerError as error:

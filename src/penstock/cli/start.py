@@ -7,14 +7,18 @@ import asyncio
 import ipaddress
 import signal
 import ssl
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from penstock.base.errors import PenstockError
 from penstock.cli.command import FINE, Command, UsageError
 from penstock.cli.options import storage_options
 from penstock.cli.terminal import Terminal
+from penstock.demo.live import QUERIES, streaming
 from penstock.engine.flow import Flow
 from penstock.gateway.login import DATABASE, Access
+from penstock.gateway.observer import Observer, observing
 from penstock.gateway.scram import Verifier, verifier
 from penstock.gateway.server import Server
 
@@ -23,8 +27,30 @@ LISTEN = "127.0.0.1:6875"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--storage", metavar="URL", help="where the flow is kept; without it, in memory")
+    parser.add_argument(
+        "--read-only",
+        action="store_true",
+        help="follow a flow that another process writes, and change nothing",
+    )
     parser.add_argument("--listen", metavar="HOST:PORT", default=LISTEN, help=f"where to listen ({LISTEN})")
     parser.add_argument("--init", metavar="FILE", type=Path, help="SQL to run first, at every start")
+    parser.add_argument(
+        "--metrics",
+        metavar="HOST:PORT",
+        help="answer /metrics (for Prometheus), /health and /ready over HTTP there",
+    )
+    parser.add_argument(
+        "--demo", action="store_true", help="a shop with a stream of orders in it, to play with"
+    )
+    parser.add_argument(
+        "--demo-rate", metavar="N", type=float, default=20.0, help="changes a second of the demo (20)"
+    )
+    parser.add_argument(
+        "--engine",
+        choices=("inline", "spark", "auto"),
+        default="inline",
+        help="where epochs run: in this process, on Spark, or wherever it takes less time (inline)",
+    )
     parser.add_argument(
         "--commit",
         choices=("durable", "visible"),
@@ -48,30 +74,79 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, terminal: Terminal) -> int:
     host, port = address(options.listen)
-    access = Access(_roles(options.roles), options.require_tls)
+    access = Access(_roles(options.roles), options.require_tls, options.insecure_allow_remote)
     tls = _tls(options)
-    if access.is_open and not is_local(host) and not options.insecure_allow_remote:
-        raise UsageError(
-            f"{host} can be reached from other machines, and anybody could connect",
-            "Give --roles FILE, or --insecure-allow-remote if that is meant.",
-        )
+    if not 0 < options.demo_rate <= 10_000:
+        raise UsageError("--demo-rate is between 0 and 10,000 changes a second")
     given = None
     if options.storage is not None:
         (given,) = storage_options(options, options.storage)
     elif options.storage_option:
         raise UsageError("there is no storage to give options to", "Add --storage URL.")
-    with _flow(options, given) as flow:
+    if options.read_only and (options.storage is None or options.init is not None):
+        raise UsageError(
+            "--read-only follows a flow on storage and runs no script", "Give --storage URL, no --init."
+        )
+    with ExitStack() as ends:
+        observed = _observe(options, ends)
+        flow = ends.enter_context(_flow(options, given))
         if options.init is not None:
             _init(flow, options.init)
-        asyncio.run(_serve(Server(flow, access, tls), host, port, options, terminal))
+        if (
+            not access.has_passwords(flow.access())
+            and not is_local(host)
+            and not options.insecure_allow_remote
+        ):
+            raise UsageError(
+                f"{host} can be reached from other machines, and no role has a password",
+                "Give --roles FILE, or a role a password (CREATE ROLE ... PASSWORD), or --insecure-allow-remote if "
+                "that is meant.",
+            )
+        if options.demo:
+            ends.enter_context(streaming(flow, options.demo_rate))
+        more = _more_to_say(observed, options.demo)
+        if observed is not None:
+            observed[0].flow = flow
+        asyncio.run(_serve(Server(flow, access, tls), host, port, options, terminal, more))
+        if observed is not None:
+            observed[0].flow, observed[0].state = None, "STOPPING"
     terminal.note("Stopped.")
     return FINE
 
 
+def _observe(options: argparse.Namespace, ends: ExitStack) -> tuple[Observer, str, int] | None:
+    """Listen for Prometheus, before the flow is opened: that may take a while."""
+    if options.metrics is None:
+        return None
+    host, port = address(options.metrics)
+    if not is_local(host) and not options.insecure_allow_remote:
+        raise UsageError(
+            f"{host} can be reached from other machines, and anybody could read the metrics",
+            "Listen on 127.0.0.1, or say --insecure-allow-remote if that is meant.",
+        )
+    try:
+        return ends.enter_context(observing(host, port))
+    except OSError as error:
+        raise UsageError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
+
+
+def _more_to_say(observed: tuple[Observer, str, int] | None, demo: bool) -> list[str]:
+    lines = [] if observed is None else [f"  curl http://{observed[1]}:{observed[2]}/metrics"]
+    if demo:
+        lines += ["A shop is open, with orders coming in. Try:", *[f"  {query};" for query in QUERIES]]
+    return lines
+
+
 def _flow(options: argparse.Namespace, given: dict[str, object] | None) -> Flow:
     if options.storage is None:
-        return Flow()
-    return Flow(options.storage, commit=options.commit, storage_options=given)
+        return Flow(engine=options.engine)
+    return Flow(
+        options.storage,
+        read_only=options.read_only,
+        commit=options.commit,
+        engine=options.engine,
+        storage_options=given,
+    )
 
 
 def _init(flow: Flow, path: Path) -> None:
@@ -88,7 +163,12 @@ def _init(flow: Flow, path: Path) -> None:
 
 
 async def _serve(
-    server: Server, host: str, port: int, options: argparse.Namespace, terminal: Terminal
+    server: Server,
+    host: str,
+    port: int,
+    options: argparse.Namespace,
+    terminal: Terminal,
+    more: Sequence[str],
 ) -> None:
     ending = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -106,6 +186,8 @@ async def _serve(
     )
     terminal.say(f"  psql -h {where} -p {taken} -U {user} {DATABASE}")
     terminal.say(f"  penstock sql postgresql://{user}@{where}:{taken}/{DATABASE}")
+    for line in more:
+        terminal.say(line)
     terminal.note("Ctrl-C ends it.")
     terminal.flush()
     await ending.wait()

@@ -153,7 +153,8 @@ def restore_image(
 
 def install_image(image: Image, truth: Truth) -> None:
     """Write an image into an empty database, as one."""
-    about = {"format": FORMAT, "created_us": image.manifest.time_us}
+    # Another flow from here on: what becomes of it is its own.
+    about = {"format": FORMAT, "created_us": image.manifest.time_us, "flow": uuid.uuid4().hex[:12]}
     truth.write(
         {**image.rows, keys.FORMAT: json.dumps(about).encode(), keys.MANIFEST: image.manifest.encode()}
     )

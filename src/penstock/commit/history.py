@@ -77,15 +77,20 @@ class History:
         self, relation: int, types: Sequence[SqlType], first: int, last: int
     ) -> Iterator[tuple[int, int, ZSet]]:
         """The epochs from `first` to `last` that changed the relation: number, time, delta."""
+        for record in self.records(first, last):
+            parts = record.parts_of(relation)
+            if parts:
+                yield record.epoch, record.time_us, read_parts(self._files(), parts, types)
+
+    def records(self, first: int, last: int) -> Iterator[EpochRecord]:
+        """The epochs from `first` to `last`, all of them."""
         expected = first
         for record in read_log(self._truth, first):
             # The writer may forget epochs while somebody reads: half of a history would be wrong.
             if record.epoch > last or record.epoch != expected:
                 break
             expected += 1
-            parts = record.parts_of(relation)
-            if parts:
-                yield record.epoch, record.time_us, read_parts(self._files(), parts, types)
+            yield record
         if expected <= last:
             self.check(expected - 1)
             raise CorruptState(f"epoch {expected} is not in the log of epochs")

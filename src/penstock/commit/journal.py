@@ -68,6 +68,9 @@ class Journal:
         self._clock_us = clock_us
         self.writing_us: int | None = None  # since when storage has been writing
         self._woken = False  # there is something to write beside epochs
+        self.on_durable: Callable[[int], None] = lambda _: (
+            None
+        )  # told of each epoch that is on storage, and of the end
         self._waiting: deque[Entry] = deque()
         self._waiting_bytes = 0
         self._changed = threading.Condition()
@@ -126,6 +129,7 @@ class Journal:
         with self._changed:
             self.durable = max(self.durable, epoch)
             self._changed.notify_all()
+        self.on_durable(self.durable)
 
     def check(self) -> None:
         """Raise what made the journal stop, if anything did."""
@@ -166,6 +170,7 @@ class Journal:
             with self._changed:
                 self.durable = entries[-1].epoch
                 self._changed.notify_all()
+            self.on_durable(self.durable)
 
     def _next_group(self) -> list[Entry] | None:
         with self._changed:
@@ -241,3 +246,4 @@ class Journal:
             self._waiting.clear()
             self._changed.notify_all()
         self._on_stop(error)
+        self.on_durable(self.durable)

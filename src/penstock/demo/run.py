@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock import Flow
+from penstock.demo.place import load, open_flow, why_no_spark
 from penstock.demo.recompute import Recompute
 from penstock.demo.shop import TABLES, VIEWS, Shop
 from penstock.demo.stream import Change, changes
@@ -33,6 +34,8 @@ class Run:
     seconds: float
     rows_loaded: int = 0
     load_s: float = 0.0
+    loaded_by: str = ""
+    no_spark: str | None = None  # why the load did not run on Spark, if it did not
     elapsed_s: float = 0.0
     change_times_s: list[float] = field(default_factory=list)
     rows_changed: int = 0
@@ -69,24 +72,26 @@ class Display(Protocol):
     def summary(self, run: Run) -> None: ...
 
 
-def run_demo(seconds: float, seed: int, display: Display) -> Run:
+def run_demo(seconds: float, seed: int, display: Display, spark: bool = True) -> Run:
     """The whole demo; returns what happened."""
     run = Run(seconds)
     display.loading("Making up a shop ...")
     shop = Shop(seed)
     tables = shop.tables()
     run.rows_loaded = sum(table.num_rows for table in tables.values())
-    with Flow() as flow:
+    run.no_spark = why_no_spark(spark)
+    with open_flow(run.no_spark is None) as (flow, folder):
         for statement in TABLES.values():
             flow.sql(statement)
         for name, query in VIEWS.items():
             flow.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        if folder is not None:
+            display.loading("Starting Spark for the load; what comes after it needs none ...")
+            _ = flow.spark
         display.loading(
             f"Loading {run.rows_loaded:,} rows into {len(TABLES)} tables and {len(VIEWS)} views ..."
         )
-        began = time.perf_counter()
-        flow.tick(tables)
-        run.load_s = time.perf_counter() - began
+        run.load_s, run.loaded_by = load(flow, tables, folder)
         judge = Recompute(tables)
         run.recompute_times_s.append(judge.refresh())
         with _interruptible(run):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+from pathlib import Path
+
 from penstock.demo.run import Run
 from penstock.demo.shop import VIEWS
 
@@ -11,9 +16,12 @@ def summary_lines(run: Run) -> list[tuple[str, bool | None]]:
     views = f"{len(VIEWS)} views"
     lines: list[tuple[str, bool | None]] = [
         ("", None),
-        (f"loaded         {run.rows_loaded:,} rows into {views} in {run.load_s:.2f} s", None),
         (
-            f"applied        {run.changes:,} changes ({run.rows_changed:,} rows) in {run.elapsed_s:.1f} s",
+            f"loaded         {run.rows_loaded:,} rows into {views} in {run.load_s:.2f} s, by {run.loaded_by}",
+            None,
+        ),
+        (
+            f"applied        {run.changes:,} changes ({run.rows_changed:,} rows) in {run.elapsed_s:.1f} s, inline",
             None,
         ),
         (
@@ -23,10 +31,25 @@ def summary_lines(run: Run) -> list[tuple[str, bool | None]]:
         (f"recomputing    {run.recompute_ms:.1f} ms for the {views} after each change (DuckDB)", None),
         (f"so it was      {run.times_faster:,.0f} times faster than recomputing", run.times_faster > 1),
     ]
+    if run.no_spark is not None:
+        lines.append((f"without Spark  {run.no_spark}", None))
     if run.interrupted:
         lines.insert(1, ("You stopped it. Until then:", None))
     if run.views_wrong:
         lines.append((f"NOT the same as DuckDB's answer: {', '.join(run.views_wrong)}", False))
     else:
         lines.append((f"checked        all {views} equal DuckDB's answer over the same rows", True))
+    lines += [
+        ("", None),
+        (f"go on with it  {_program()} start --demo", None),
+        ("and then       psql -h 127.0.0.1 -p 6875 -U penstock penstock", None),
+    ]
     return lines
+
+
+def _program() -> str:
+    """The command `penstock`, as it can be typed here."""
+    if shutil.which("penstock") is not None:
+        return "penstock"
+    beside = Path(sys.executable).parent / "penstock"
+    return os.path.relpath(beside) if beside.exists() else f"{Path(sys.executable).name} -m penstock"

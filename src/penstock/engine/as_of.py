@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.base.errors import HistoryGone, InvalidOption
 from penstock.commit.history import History
+from penstock.commit.record import EpochRecord
 from penstock.engine.catalog import MaterializedView, Table
 from penstock.engine.consolidate import consolidated
 from penstock.engine.core import Core, added
@@ -79,6 +80,16 @@ class Past:
             change = as_change(relation.schema, epoch, delta)
             if change.batch.num_rows:
                 yield change
+
+    def records(self, relation: Table | MaterializedView, first: int, last: int) -> list[EpochRecord]:
+        """The log of the epochs after `first` up to `last`."""
+        self.check_range(relation, first, last)
+        return list(self._history.records(first + 1, last)) if first < last else []
+
+    def deltas(self, relation: Table | MaterializedView, first: int, last: int) -> Iterator[tuple[int, ZSet]]:
+        """The same as they are in the log."""
+        found = self._history.deltas(relation.id, relation.schema.types, first + 1, last)
+        return ((epoch, delta) for epoch, _, delta in found)
 
     def query(self, sql: str, epoch: int) -> pa.Table:
         """A query of which every table and view is as of the epoch."""

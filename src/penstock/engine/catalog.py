@@ -10,6 +10,7 @@ import numpy as np
 
 from penstock.base.errors import DuplicateObject, UndefinedTable
 from penstock.base.limits import SAMPLE_ROWS_MAX
+from penstock.engine.access import Access
 from penstock.engine.ingest import Matching
 from penstock.engine.row_check import RowCheck
 from penstock.plan.nodes import Node
@@ -144,7 +145,8 @@ class Catalog:
 
     def __init__(self) -> None:
         self.last_id = 0
-        self.changes = 0  # grows with every relation that comes or goes
+        self.changes = 0  # grows with every relation that comes or goes, and every change of rights
+        self.access = Access()
         self._relations: dict[str, Relation] = {}
         self._materialized: list[MaterializedView] = []
         self._by_id: dict[int, Relation] = {}

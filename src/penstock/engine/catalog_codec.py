@@ -12,6 +12,7 @@ from typing import Any
 from penstock.base.errors import CorruptState, PenstockError
 from penstock.circuit import codec
 from penstock.circuit.codec import read_circuit, write_circuit
+from penstock.engine.access_codec import read_access, write_access
 from penstock.engine.catalog import MaterializedView, Relation, Table, View, VolatileDefault
 from penstock.engine.core import Core
 from penstock.plan.codec import FORMAT, Decoder, Encoder, Json, check_format, damage_named, member
@@ -32,6 +33,7 @@ def encode_catalog(core: Core) -> Json:
         "last_id": core.catalog.last_id,
         "relations": relations,
         "circuit": circuit,
+        "access": write_access(core.catalog.access),
     }
 
 
@@ -104,6 +106,8 @@ def _restore(core: Core, written: Json) -> None:
     for item in items:
         core.catalog.add(made[fold(item["name"])])
     core.catalog.last_id = member(written, "last_id")
+    if "access" in written:  # flows that were made before there were roles have none
+        core.catalog.access = read_access(written["access"])
 
 
 def _read(decoder: Decoder, written: Json) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from penstock.base.errors import PenstockError, SqlSyntaxError
 from penstock.engine.as_of import Past
-from penstock.engine.catalog import Table
+from penstock.engine.catalog import Table, View
 from penstock.engine.core import Core
 from penstock.engine.past_relations import past_relations
 from penstock.engine.statements import positions_in, positions_unknown
@@ -93,6 +93,13 @@ def _columns(core: Core, s: st.Statement, columns: Callable[[str], Columns]) -> 
         return [(n, _TEXT) for n in (_SHOWN if s.name else _SHOWN[:2])]
     if isinstance(s, st.Show):
         return [(n, _TEXT) for n in (_SHOWN if s.name else ("name", "kind"))]
+    if isinstance(s, st.Subscribe):
+        relation = core.catalog.get(s.name)
+        if isinstance(relation, View):  # refused when it runs, and with a better reason
+            return None
+        return s.columns(
+            [(n, t.duck) for n, t in zip(relation.schema.names, relation.schema.types, strict=True)]
+        )
     return None
 
 

@@ -12,6 +12,7 @@ import json
 import os
 import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -140,7 +141,7 @@ class Durable:
 
     def _create(self) -> None:
         created_us = self._clock_us()
-        about = {"format": FORMAT, "created_us": created_us}
+        about = {"format": FORMAT, "created_us": created_us, "flow": uuid.uuid4().hex[:12]}
         empty = Manifest(time_us=created_us, history_from_us=created_us)
         self.truth.write(
             {

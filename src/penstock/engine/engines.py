@@ -25,6 +25,7 @@ class Engines:
         self._spark: Spark | None = None
         self.name = "inline"
         self._on_spark: SparkEngine | None = None
+        self._told = NO_FIGURES  # the figures of the last job that `ran_on` has told of
         self.use(wanted)
 
     def use(self, wanted: str | Spark | None) -> None:
@@ -87,6 +88,12 @@ class Engines:
     def take_figures(self) -> JobFigures:
         """What the epoch that has just been took on Spark; nothing, if it ran here."""
         return self._on_spark.take_figures() if self._on_spark is not None else NO_FIGURES
+
+    def ran_on(self) -> str:
+        """Where what has run since this was last asked has run; it is asked after every epoch."""
+        figures = NO_FIGURES if self._on_spark is None else self._on_spark.figures
+        is_new, self._told = figures is not self._told, figures
+        return "spark" if is_new and figures.jobs else "inline"
 
     def session(self) -> Any:
         """The SparkSession of the flow, started if need be."""

@@ -8,7 +8,15 @@ from penstock.base.quantities import length_of_time
 from penstock.circuit.circuit import Circuit, CircuitNode
 from penstock.circuit.operators.arrange import Arrange
 from penstock.engine.catalog import MaterializedView, Table
+from penstock.engine.core import Core
 from penstock.state.laws import REASONS
+
+
+def explain_in(core: Core, view: MaterializedView) -> str:
+    """A view of a flow, with who else uses its operators."""
+    uses = {v.name: {n.id for n in core.circuit.below([v.node])} for v in core.catalog.materialized()}
+    tables = {t.node: t for t in core.catalog.tables()}
+    return explain(core.circuit, view, lambda id: [n for n, ids in uses.items() if id in ids], tables)
 
 
 def explain(
@@ -41,6 +49,8 @@ def explain(
     visit(view.node, 1)
     if view.retain_s is not None:
         lines.append(f"  history: retained for {length_of_time(view.retain_s)}")
+    if view.freshness_s is not None:
+        lines.append(f"  freshness: {length_of_time(view.freshness_s)}")
     state = view.contents
     lines.append(f"  contents: {state.row_count()} rows, {size(state.nbytes())}, law weight_sum v1")
     lines += [f"  {reason}: {REASONS[reason]}" for reason in REASONS if reason in reasons]

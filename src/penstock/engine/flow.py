@@ -7,6 +7,7 @@ import itertools
 import os
 import threading
 import time
+import uuid
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
+from urllib.parse import quote_plus
 
 import pyarrow as pa
 
@@ -24,6 +26,7 @@ from penstock.base.errors import (
     HistoryGone,
     InvalidDelta,
     InvalidOption,
+    PenstockError,
     ReadOnly,
     SqlSyntaxError,
     TransactionError,
@@ -42,41 +45,54 @@ from penstock.engine import checkpoint as checkpoints
 from penstock.engine import slots
 from penstock.engine import statements as run
 from penstock.engine.accept import upsert
+from penstock.engine.access import Access
+from penstock.engine.access_changes import change_access, owning
 from penstock.engine.applied import Applied
 from penstock.engine.as_of import Past
 from penstock.engine.audit_ddl import audited
+from penstock.engine.bell import Bell
 from penstock.engine.catalog import MaterializedView, Table, View, VolatileDefault
+from penstock.engine.change_feed import from_change_feed
 from penstock.engine.check_files import FileChecker
 from penstock.engine.consolidate import consolidated
 from penstock.engine.core import Change as TableChange
 from penstock.engine.core import Core
 from penstock.engine.durable import Durable
 from penstock.engine.engines import Engines
-from penstock.engine.explain import explain
+from penstock.engine.estimate import estimate_lines
+from penstock.engine.explain import explain_in
 from penstock.engine.follow import Follower
 from penstock.engine.frames import Frame, FrameSource
+from penstock.engine.frames_out import FramesOut
 from penstock.engine.freshness import Freshness, freshness
 from penstock.engine.ingest import to_zset
 from penstock.engine.meter import Meter
-from penstock.engine.opening import Settings
+from penstock.engine.opening import Settings, flow_id
 from penstock.engine.options import read_options
 from penstock.engine.progress import Counter
 from penstock.engine.session import Session
 from penstock.engine.session_reader import SessionReader
 from penstock.engine.showing import arrow_table
+from penstock.engine.sinks import Sink, Writer
+from penstock.engine.spark_sql import run_spark_sql, spark_columns
+from penstock.engine.subscription import Subscription, catch_up, subscribe
 from penstock.engine.system import SystemRelation
 from penstock.engine.transaction import Transaction
 from penstock.engine.verify import Check, Verifier, gather
-from penstock.engine.watch import Change, Watch
+from penstock.engine.watch import Watch
 from penstock.run.inline import Epoch
 from penstock.run.receipt import Worked
+from penstock.run.spark.change_feed import from_change_feed as read_change_feed
 from penstock.run.spark.engine import JobFigures
 from penstock.run.spark.session import Spark, is_data_frame
+from penstock.run.spark.streams import Streams, Trigger, trigger_options
 from penstock.sql import statements as st
+from penstock.sql.access_statements import ACCESS_STATEMENTS, AccessStatement
 from penstock.sql.binding import Parameters
 from penstock.sql.tokens import fold, quote
 from penstock.state.scattered import Rows, Scattered, rows_of
 from penstock.store.location import Location
+from penstock.zset.change_feeds import AUTO
 from penstock.zset.interchange import sql_type_of
 from penstock.zset.types import Schema, SqlType
 from penstock.zset.zset import ZSet
@@ -190,6 +206,10 @@ class Flow:
         self._session = Session(self)
         self._database: DuckConnection | None = None  # in which sessions read; made with the first of them
         self._watches: dict[str, list[Watch]] = {}
+        self._sinks: list[Sink] = []
+        self._streams: list[Streams] = []
+        self.bell = Bell()
+        self._id = uuid.uuid4().hex[:12]  # replaced by what storage knows
         self._closed = False
         self._once = Once()  # replaced by what storage knows
         self._pending: list[Entry] | None = None  # epochs of a statement that changes the catalog too
@@ -231,6 +251,8 @@ class Flow:
                 self._core.close()
                 raise
             self._once = self._store.once
+            self._store.journal.on_durable = self.bell.ring
+        self._id = flow_id(self._store.truth)
         self._core.reader.system_rows = self._system_rows
         try:
             self._engines = Engines(self._core, self._store if not read_only else None, engine)  # type: ignore[arg-type]
@@ -253,17 +275,38 @@ class Flow:
         """
         return self._session.sql(sql, parameters, None if commit is None else commit_mode(commit))
 
-    def session(self, *, define_at_once: bool = False, constants: Mapping[str, str] | None = None) -> Session:
+    def spark_sql(self, sql: str, *, commit: str | None = None) -> pa.Table:
+        """Run statements of Spark's dialect; the answer of the last one as a pyarrow.Table.
+
+        CREATE [MATERIALIZED] VIEW, CREATE TABLE, INSERT, SELECT and DROP, with Spark's meaning (ANSI mode, UTC):
+        docs/spark-sql.md says what is refused.
+        """
+        return run_spark_sql(sql, lambda: self._core.catalog, lambda text: self.sql(text, commit=commit))
+
+    def spark_columns(self) -> dict[str, str]:
+        """The tables and views, each with its columns as Spark's DDL."""
+        with self._lock:
+            self._check_open()
+            return spark_columns(self._core.catalog, self.sql)
+
+    def session(
+        self,
+        *,
+        define_at_once: bool = False,
+        constants: Mapping[str, str] | None = None,
+        role: str | None = None,
+    ) -> Session:
         """A session with transactions of its own, whose queries do not make others wait.
 
         `define_at_once` lets CREATE and DROP run inside a transaction that has changed nothing yet, as a
-        commit of their own; `constants` are functions without arguments that answer with a text.
+        commit of their own; `constants` are functions without arguments that answer with a text. Its statements
+        are checked against what `role` may do; None may do everything.
         """
         with self._lock:
             self._check_open()
             if self._database is None:
                 self._database = connect()
-            session = Session(self, SessionReader(self._database, constants or {}), define_at_once)
+            session = Session(self, SessionReader(self._database, constants or {}), define_at_once, role)
             session.number = next(self._session_numbers)
             self._sessions[session.number] = session
             return session
@@ -275,6 +318,10 @@ class Flow:
     def _ended(self, session: Session) -> None:
         if session.number is not None:
             self._sessions.pop(session.number, None)
+
+    def access(self) -> Access:
+        """Roles, owners and grants, as they are now."""
+        return self._core.catalog.access
 
     @contextmanager
     def _defining(self) -> Iterator[None]:
@@ -291,8 +338,19 @@ class Flow:
                 self._store.define(pending or ())
 
     def _define(self, s: st.Statement, session: Session) -> pa.Table:
+        if isinstance(s, ACCESS_STATEMENTS):
+            return self._change_access(s, session)
         with audited(self._core, session.actor, session.number):
-            return self._carry_out(s, session)
+            with owning(self._core.catalog, s, session.role):
+                return self._carry_out(s, session)
+
+    def _change_access(self, s: AccessStatement, session: Session) -> pa.Table:
+        core, before = self._core, self._core.catalog.access
+        tag = change_access(core.catalog, s, session.role)
+        if core.catalog.access is not before:  # its text has no password in it
+            said = {"statement": s.text.text}
+            core.audit.record("role", actor=session.actor, session=session.number, with_catalog=True, **said)
+        return run.status(tag)
 
     def _carry_out(self, s: st.Statement, session: Session) -> pa.Table:
         core = self._core
@@ -314,7 +372,7 @@ class Flow:
             )  # fmt: skip
             return run.status("ALTER MATERIALIZED VIEW")
         if isinstance(s, st.Drop):
-            self._close_watches(run.drop(core, s))
+            self._close_watches(run.drop(core, s), '"{name}" was dropped')
             return run.status(f"DROP {s.kind.upper()}")
         raise SqlSyntaxError(f"{type(s).__name__} is not a statement of a flow")
 
@@ -324,6 +382,7 @@ class Flow:
         target_s = read_options(s.options, "materialized view", s.name).freshness_s
         with self.meter.filling(s.name, target_s, before is not None):
             answer = run.create_materialized(core, s)
+        self._engines.ran_on()  # the filling is no epoch
         made = core.catalog.find(s.name)
         if isinstance(made, MaterializedView) and made is not before:
             made.made_us = before.made_us if isinstance(before, MaterializedView) else core.clock_us()
@@ -354,7 +413,7 @@ class Flow:
     ) -> pa.Table:
         """End the watches on what OR REPLACE took away: its columns may be others now."""
         if s.or_replace:
-            self._close_watches([s.name])
+            self._close_watches([s.name], '"{name}" was replaced')
         return answer
 
     def _commit(
@@ -392,7 +451,7 @@ class Flow:
             self._record(changes, changed, note or {}, time.perf_counter() - began, placed)
         elif note:
             self._once.writes(note, self._core.epoch)
-        if self._watches:
+        if self._watches or self.bell:
             tables: dict[str, Rows] = {name: delta for name, (delta, _) in changes.items()}
             self._push(self._core.epoch, {**tables, **changed})
         self._measure(changes, changed, arrived_us)
@@ -407,6 +466,7 @@ class Flow:
             sum([len(rows) for rows in changed.values()]),
             frozenset(fold(t) for t in changes),
             held or "STRESSED",
+            self._engines.ran_on(),
         )
 
     def _record(
@@ -427,23 +487,27 @@ class Flow:
             store.commit(entry, changes, cost_s)
 
     def _push(self, epoch: int, changes: Mapping[str, Rows]) -> None:
-        for name, rows in changes.items():
-            for watch in self._watches.get(fold(name), ()):
-                watch.push(epoch, rows_of(rows))
+        found = {fold(name): rows for name, rows in changes.items()}
+        for name, watches in self._watches.items():
+            rows = rows_of(found[name]) if name in found and watches else None
+            for watch in watches:
+                watch.push(epoch, rows)
+        self.bell.ring(epoch, changes)
 
     def _followed(self, epoch: int, changes: dict[str, ZSet], committed_us: int | None) -> None:
         """A reader has taken in an epoch that the writer committed at a time, or has read everything anew (no
         changes to tell of then)."""
         assert isinstance(self._store, Follower)
-        self._core = self._store.core
-        self._core.reader.system_rows = self._system_rows
+        if self._core is not self._store.core:
+            self._core = self._store.core
+            self._core.reader.system_rows = self._system_rows
+            catch_up(self, [w for watches in list(self._watches.values()) for w in list(watches)], epoch)
         if committed_us is not None:
             tables = frozenset(n for n in changes if isinstance(self._core.catalog.find(n), Table))
             rows_in = sum([len(rows) for name, rows in changes.items() if name in tables])
             rows_out = sum([len(rows) for rows in changes.values()]) - rows_in
             self.meter.epoch(epoch, committed_us, rows_in, rows_out, frozenset(fold(t) for t in tables))
-        if self._watches and changes:
-            self._push(epoch, changes)
+        self._push(epoch, changes)
 
     def _writer(self) -> Durable:
         if not isinstance(self._store, Durable):
@@ -454,6 +518,8 @@ class Flow:
         """Wait until an epoch is on storage, where that was asked for. Without the lock: others go on."""
         if epoch and isinstance(self._store, Durable) and (mode or self._store.settings.commit) == "durable":
             self._store.wait(epoch)
+        for sink in list(self._sinks):
+            sink.deliver()
 
     # -- engines ---------------------------------------------------------------------------
 
@@ -461,6 +527,12 @@ class Flow:
     def engine(self) -> str:
         """Where epochs run: "inline", "spark" or "auto"."""
         return self._engines.name
+
+    @property
+    def spark(self) -> Any:
+        """The SparkSession of this flow, started if there is none: to read DataFrames with."""
+        self.check_not_closed()
+        return self._engines.session()
 
     def use_engine(self, engine: str | Spark) -> None:
         """Run epochs elsewhere from the next one on. Nothing is converted: both engines use the same state."""
@@ -481,6 +553,7 @@ class Flow:
         commit: str | None = None,
         offset: Offset | Mapping[str, Offset] | None = None,
         idempotency_key: str | None = None,
+        change_feed: str = AUTO,
     ) -> TickSummary:
         """Apply deltas to one table, or to several at once ({table: delta}), as one epoch.
 
@@ -492,6 +565,9 @@ class Flow:
         there within the commit interval). `offset` says how far the source has been read: a tick whose
         offset has been applied changes nothing, also after a crash; so does one whose `idempotency_key`
         was used before.
+
+        A change feed is turned into weights: `change_feed` is "delta", "iceberg" or "debezium"; "auto" knows
+        one in Arrow by its columns.
         """
         began = time.perf_counter()
         if mode not in (None, "insert", "upsert"):
@@ -499,22 +575,35 @@ class Flow:
         if not isinstance(source, Mapping) and delta is None:
             raise InvalidDelta(f'tick("{source}") has no delta', hint="Give the rows: tick(table, rows).")
         deltas = source if isinstance(source, Mapping) else {source: delta}
+        if change_feed != AUTO and mode == "upsert":
+            raise InvalidDelta("a change feed says itself which rows go", hint='Leave mode="upsert" out.')
         if commit is not None:
             commit = commit_mode(commit)
-        with self.meter.accepting(frozenset(fold(t) for t in deltas)) as arrived_us, self._lock:
-            self._check_open()
-            if self._session.transaction is not None:
-                raise TransactionError("a tick is an epoch of its own", hint="COMMIT or ROLLBACK first.")
-            if isinstance(self._store, Follower):
-                raise read_only_error()
-            summary = self._tick(deltas, mode, offset, idempotency_key, began, arrived_us)
+        self.meter.statement("tick")
+        try:
+            with self.meter.accepting(frozenset(fold(t) for t in deltas)) as arrived_us, self._lock:
+                self._check_open()
+                if self._session.transaction is not None:
+                    raise TransactionError("a tick is an epoch of its own", hint="COMMIT or ROLLBACK first.")
+                if isinstance(self._store, Follower):
+                    raise read_only_error()
+                summary = self._tick(deltas, mode, offset, idempotency_key, change_feed, began, arrived_us)
+        except PenstockError as error:
+            self.meter.error(error)
+            raise
         self._settle(summary.epoch, commit)
         return summary
 
     def _tick(
-        self, deltas: Mapping[str, Any], mode: str | None, offset: Any, key: str | None, began: float,
+        self,
+        deltas: Mapping[str, Any],
+        mode: str | None,
+        offset: Any,
+        key: str | None,
+        feed: str,
+        began: float,
         arrived_us: int,
-    ) -> TickSummary:  # fmt: skip
+    ) -> TickSummary:
         core = self._core
         applied = Applied(self._once, offset, key) if offset is not None or key is not None else None
         if applied is not None:
@@ -532,9 +621,11 @@ class Flow:
             if applied is not None and applied.has(table):
                 repeated.append(table.name)
                 continue
-            if is_data_frame(data) and self._engines.takes_frames:
-                frames[table.name] = self._frame(table, data, mode)
+            if self._engines.takes_frames and is_data_frame(data):
+                frames[table.name] = self._frame(table, data, mode, feed)
                 continue
+            if mode != "upsert":
+                data = from_change_feed(data, feed, table.schema.names)
             rows = to_zset(data, table.matching, self._defaults(table))
             if not len(rows):
                 continue
@@ -560,7 +651,7 @@ class Flow:
         summary.took(self._engines.take_figures())
         return summary
 
-    def _frame(self, table: Table, data: Any, mode: str | None) -> Frame:
+    def _frame(self, table: Table, data: Any, mode: str | None, feed: str) -> Frame:
         if table.dedup:
             raise InvalidDelta(
                 f'table "{table.name}" compares each delta with the one before, and a DataFrame is never whole '
@@ -568,7 +659,8 @@ class Flow:
                 hint="Give offset= or idempotency_key= instead, or collect it: tick(table, df.toArrow()).",
             )
         source = FrameSource.of(table, self._defaults(table), mode == "upsert")
-        return Frame(source, data, table.piece()[1])
+        rows = read_change_feed(data, feed, table.schema.names)
+        return Frame(source, rows, table.piece()[1])
 
     def _commit_frames(
         self, transaction: Transaction, frames: Sequence[Frame], arrived_us: int, note: dict[str, Any]
@@ -583,8 +675,7 @@ class Flow:
                 changes[frame.source.name] = (found, None)
         if not changes and not note:
             return {}, 0
-        read = sum(len(changes[f.source.name][0]) for f in frames if f.source.name in changes)
-        return self._commit_epoch(changes, lambda: epoch, arrived_us, note), read
+        return self._commit_epoch(changes, lambda: epoch, arrived_us, note), epoch.rows_read
 
     def _given(self, table: Table, data: Any, rows: ZSet) -> ZSet:
         """A delta to be compared with the one before: without defaults such as now(), which always differ."""
@@ -676,11 +767,21 @@ class Flow:
             store.wait(epoch)
         return epoch
 
-    def snapshot(self, name: str, as_of: int | datetime | str | None = None) -> pa.Table:
-        """The rows of a table or view, one row for each multiplicity: now, or as of an epoch or a time."""
+    def snapshot(self, name: str, as_of: int | datetime | str | None = None, *, as_: str = "arrow") -> Any:
+        """The rows of a table or view, one row for each multiplicity: now, or as of an epoch or a time.
+
+        A pyarrow.Table, or with as_="spark" a DataFrame that tasks read from the flow's files; hold on to that
+        DataFrame while you use what you made of it, for its files stay as long as it does."""
+        in_spark = _in_spark(as_)
         with self._lock:
             self._check_open()
             relation = self._core.catalog.get(name)
+            if in_spark and as_of is None and not isinstance(relation, View):
+                return self._frames_out().snapshot(relation)
+        if in_spark:
+            return self._engines.session().createDataFrame(self.snapshot(name, as_of))
+        with self._lock:
+            self._check_open()
             if as_of is not None:
                 past = self._past()
                 epoch = past.epoch(as_of)
@@ -691,8 +792,10 @@ class Flow:
                 return self._session.view().query(f"SELECT * FROM {quote(relation.name)}")
             return arrow_table(self._session.view().rows(relation), relation.schema)
 
-    def changes(self, name: str, from_epoch: int, to_epoch: int | None = None) -> Iterator[Change]:
-        """What changed in a table or view after `from_epoch` up to and including `to_epoch` (or now)."""
+    def changes(self, name: str, from_epoch: int, to_epoch: int | None = None, *, as_: str = "arrow") -> Any:
+        """What changed in a table or view after `from_epoch` up to and including `to_epoch` (or now): an iterator
+        over `Change`s, or with as_="spark" a DataFrame with the columns `_epoch` and `_weight`."""
+        in_spark = _in_spark(as_)
         with self._lock:
             self._check_open()
             relation = self._core.catalog.get(name)
@@ -703,7 +806,94 @@ class Flow:
             past = self._past()
             last = self._core.epoch if to_epoch is None else to_epoch
             past.check_range(relation, from_epoch, last)
+            if in_spark:
+                return self._frames_out().changes(relation, past.records(relation, from_epoch, last))
         return past.changes(relation, from_epoch, last)
+
+    def _frames_out(self) -> FramesOut:
+        return FramesOut(self._writer() if self._store is not None else no_storage(), self._engines)
+
+    def sink(self, view: str, writer: Writer, *, from_epoch: int | None = None) -> Sink:
+        """Hand each epoch's delta of a view (or table) to `writer(data_frame, epoch)`, in order, once it is
+        committed: from now on, or from after an epoch that history still has. See `Sink`."""
+        with self._lock:
+            self._check_open()
+            relation = self._core.catalog.get(view)
+            if isinstance(relation, View):
+                raise WrongObjectType(f'"{relation.name}" is a plain view and has no changes')
+            self._writer() if self._store is not None else no_storage()
+            start = self._core.epoch if from_epoch is None else from_epoch
+            self._past().check_range(relation, start, self._core.epoch)
+        name = relation.name
+
+        def deltas(first: int, last: int) -> list[tuple[int, Any]]:
+            with self._lock:
+                self._check_open()
+                found = self._core.catalog.get(name)
+                assert not isinstance(found, View)
+                records = self._past().records(found, first, last)
+                out = self._frames_out()
+                return [(r.epoch, out.changes(found, [r])) for r in records if r.parts_of(found.id)]
+
+        sink = Sink(name, writer, start, deltas, lambda: self._core.epoch, self._sinks.remove)
+        self._sinks.append(sink)
+        sink.deliver()
+        return sink
+
+    def stream(
+        self,
+        sources: Mapping[str, Any],
+        *,
+        trigger: Trigger = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        mode: str | None = None,
+        change_feed: str = AUTO,
+        commit: str | None = None,
+    ) -> Streams:
+        """Feed tables from streaming DataFrames: each micro-batch is an epoch, and a repeated one commits once.
+
+        `trigger` is as of Spark's, such as "5 seconds" or "available now". `checkpoint` is the folder in which Spark
+        keeps how far it has read; with a flow in a folder it is there if none is given. Started again with the same
+        one, the streams go on where they were."""
+        options = trigger_options(trigger)
+        if not sources:
+            raise InvalidDelta("stream() has no sources", hint="Give {table: streaming DataFrame}.")
+        with self._lock:
+            self._check_open()
+            names = {name: self._core.table(name).name for name in sources}
+            place = self._stream_place(checkpoint)
+
+        # Spark holds on to what it calls for as long as the process lives: not to the flow.
+        found = weakref.ref(self)
+
+        def on_batch(table: str, rows: Any, batch: str) -> None:
+            flow = found()
+            if flow is None:
+                raise FlowClosed("the flow of this stream is gone", hint="Hold on to the flow while it runs.")
+            offset = {table: batch}
+            flow.tick({table: rows}, mode=mode, change_feed=change_feed, commit=commit, offset=offset)
+
+        streams = Streams()
+        self._streams.append(streams)
+        try:
+            for name, frame in sources.items():
+                folder = f"{place}/{quote_plus(names[name])}"
+                streams.add(names[name], frame, folder, options, on_batch)
+        except BaseException:
+            streams.stop()
+            raise
+        return streams
+
+    def _stream_place(self, checkpoint: str | os.PathLike[str] | None) -> str:
+        if checkpoint is not None:
+            return os.fspath(checkpoint).rstrip("/")
+        store = self._store
+        if not isinstance(store, Durable) or store.settings.location.scheme != "file":
+            raise InvalidOption(
+                "a stream needs a folder for Spark's checkpoints, and this flow is not in a folder",
+                hint="Give checkpoint=: a folder or URL that Spark can write to.",
+            )
+        return str(store.settings.location.path / "streams")
 
     def _past(self) -> Past:
         if self._store is None:
@@ -740,48 +930,93 @@ class Flow:
                     f'"{relation.name}" is a plain view; tables and materialized views can be watched',
                     hint="Create a materialized view over it.",
                 )
-            watch = Watch(relation.name, relation.schema, self._forget)
-            self._watches.setdefault(fold(relation.name), []).append(watch)
-            return watch
+            return self._watch(relation)
+
+    def _watch(self, relation: Table | MaterializedView) -> Watch:
+        watch = Watch(relation.name, relation.schema, self._forget, relation.id, self._core.epoch)
+        self._watches.setdefault(fold(relation.name), []).append(watch)
+        return watch
+
+    def subscribe(
+        self, view: str, *, snapshot: bool = True, as_of: int | datetime | str | None = None
+    ) -> Subscription:
+        """A view (or table) as it is now, or as of an epoch or a time, and then every change of it: each epoch
+        once, none left out. Without the snapshot only the changes after that epoch."""
+        with self._lock:
+            self._check_open()
+            return subscribe(self, view, snapshot, as_of)
+
+    @property
+    def settled_epoch(self) -> int:
+        """The last epoch that nothing can take back any more: it is on storage, or there is no storage."""
+        store = self._store
+        return store.journal.durable if isinstance(store, Durable) else self._core.epoch
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether the flow answers nothing any more. What keeps a reader from following may pass."""
+        failed = isinstance(self._store, Durable) and self._store.journal.failure is not None
+        return self._closed or self._core.failure is not None or failed
+
+    @property
+    def id(self) -> str:
+        """What tells this flow from others: the same for its writer and its readers, and after a restart."""
+        return self._id
 
     def _forget(self, watch: Watch) -> None:
         with self._lock:
             watches = self._watches.get(fold(watch.view), [])
             if watch in watches:
                 watches.remove(watch)
+            if not watches:
+                self._watches.pop(fold(watch.view), None)
 
-    def _close_watches(self, names: Sequence[str]) -> None:
+    def _close_watches(self, names: Sequence[str], why: str) -> None:
         for name in names:
             for watch in list(self._watches.get(fold(name), ())):
-                watch.close()
+                watch.close(why.format(name=watch.view))
+        self.bell.ring(self._core.epoch)
 
-    def explain(self, name: str) -> str:
-        """The text of EXPLAIN INCREMENTAL: operators, laws, keys, state."""
+    def explain(self, name: str, *, estimate: bool = False) -> str:
+        """The text of EXPLAIN INCREMENTAL: operators, laws, keys, state; or what a change of one row of each table
+        costs the view, which is found out by trying, with nothing changed."""
         with self._lock:
             self._check_open()
             relation = self._core.catalog.get(name)
             if not isinstance(relation, MaterializedView):
                 raise WrongObjectType(f'"{relation.name}" is a {relation.kind}, not a materialized view')
-            return self._explain(relation)
-
-    def _explain(self, view: MaterializedView) -> str:
-        core = self._core
-        uses = {v.name: {n.id for n in core.circuit.below([v.node])} for v in core.catalog.materialized()}
-        tables = {t.node: t for t in core.catalog.tables()}
-        return explain(core.circuit, view, lambda id: [n for n, ids in uses.items() if id in ids], tables)
+            if not estimate:
+                return explain_in(self._core, relation)
+            if isinstance(self._store, Follower):
+                raise ReadOnly(
+                    "a reader has no operators to try a change on",
+                    hint="Ask the writer, or run `penstock explain --storage URL --estimate`.",
+                )
+            return "\n".join(estimate_lines(self._core, relation))
 
     def _explain_query(self, sql: str) -> str:
         """What a view with this query would be: it is made, explained and dropped again."""
         name = "penstock explained query"
         view = self._core.create_materialized(name, sql, None, {})
         try:
-            return self._explain(view).replace(f"materialized view {name}", "query")
+            return explain_in(self._core, view).replace(f"materialized view {name}", "query")
         finally:
             self._core.drop(view, cascade=False)
 
     @property
     def is_on_storage(self) -> bool:
         return self._store is not None
+
+    @property
+    def is_paused(self) -> bool:
+        return self._paused_us is not None
+
+    def stopped_by(self) -> str | None:
+        """Why the flow does nothing more, if it does not."""
+        if self._core.failure is not None:
+            return self._core.failure
+        failure = self._store.journal.failure if isinstance(self._store, Durable) else None
+        return None if failure is None else failure.message
 
     def freshness(self) -> list[Freshness]:
         """How fresh each materialized view is, and why it is not fresher. It waits for nobody."""
@@ -942,14 +1177,18 @@ class Flow:
     # -- the end ---------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End the flow: watches end, memory is freed. Closing twice is fine."""
+        """End the flow: streams and watches end, memory is freed. Closing twice is fine."""
+        for streams in self._streams:
+            streams.stop()
+        self._streams.clear()
         with self._lock:
             if self._closed:
                 return
-            self._close_watches(list(self._watches))
+            self._close_watches(list(self._watches), "the flow is closed")
             self._session.rollback()
             self._closed = True
             store = self._store
+        self.bell.ring(self._core.epoch)
         try:  # a reader's thread needs the lock to end
             if isinstance(store, Follower):
                 store.close()
@@ -986,6 +1225,18 @@ def _close_at_exit(flow: weakref.ref[Flow]) -> None:
     found = flow()
     if found is not None:
         found.close()
+
+
+def _in_spark(as_: str) -> bool:
+    if as_ not in ("arrow", "spark"):
+        raise InvalidOption(f"unknown form {as_!r}", hint='Use as_="arrow" or as_="spark".')
+    return as_ == "spark"
+
+
+def no_storage() -> Durable:
+    raise InvalidOption(
+        "a flow in memory has no files that Spark could read", hint="Give the flow a URL to be kept at."
+    )
 
 
 def commit_mode(mode: str) -> str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import itertools
 import threading
+from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.base.errors import PenstockError
 from penstock.base.limits import (
@@ -45,8 +46,7 @@ SECONDS_BUCKETS = (
 _SLOW_US = int(FRESHNESS_TARGET_SECONDS_MIN * 1_000_000)
 
 
-@dataclass(frozen=True)
-class EpochNote:
+class EpochNote(NamedTuple):  # a tuple: one is made for every epoch
     """One epoch."""
 
     epoch: int
@@ -57,8 +57,7 @@ class EpochNote:
     engine: str
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """A time during which accepted changes were not visible, and why. `tables`: the changes'; None: any."""
 
     start_us: int
@@ -83,7 +82,7 @@ class Meter:
             str, tuple[Span, float | None]
         ] = {}  # views that are being filled, and their targets
         self.states: dict[str, int] = {}  # what holds the flow up just now, and since when
-        self._lags: dict[int, dict[str, Counter[int]]] = {}  # by second and table
+        self._lags: dict[int, dict[str, dict[int, int]]] = {}  # by second and table
         self.epochs_total = self.rows_in_total = self.rows_out_total = 0
         self.seconds_sum = 0.0
         self.seconds_counts = [0] * (len(SECONDS_BUCKETS) + 1)
@@ -93,16 +92,9 @@ class Meter:
 
     # -- changes ---------------------------------------------------------------------------
 
-    @contextmanager
-    def accepting(self, tables: frozenset[str] | None = None) -> Iterator[int]:
+    def accepting(self, tables: frozenset[str] | None = None) -> Accepting:
         """Around a change, from before it waits for its turn until it is visible or refused: when it came."""
-        token = next(self._tokens)
-        arrived_us = self.clock_us()
-        self.waiting[token] = Span(arrived_us, 0, "STRESSED", tables)
-        try:
-            yield arrived_us
-        finally:
-            del self.waiting[token]
+        return Accepting(self, tables)
 
     def epoch(
         self, number: int, arrived_us: int, rows_in: int, rows_out: int, tables: frozenset[str],
@@ -126,8 +118,7 @@ class Meter:
 
     def _count_seconds(self, seconds: float) -> None:
         self.seconds_sum += seconds
-        place = next((i for i, bound in enumerate(SECONDS_BUCKETS) if seconds <= bound), len(SECONDS_BUCKETS))
-        self.seconds_counts[place] += 1
+        self.seconds_counts[bisect_left(SECONDS_BUCKETS, seconds)] += 1
 
     def _count_lag(self, second: int, lag_us: int, tables: frozenset[str]) -> None:
         of_second = self._lags.get(second)
@@ -137,7 +128,10 @@ class Meter:
                 del self._lags[old]
         place = lag_bucket(lag_us)
         for table in tables:
-            of_second.setdefault(table, Counter())[place] += 1
+            counts = of_second.get(table)
+            if counts is None:
+                counts = of_second[table] = {}
+            counts[place] = counts.get(place, 0) + 1
 
     def lags(self, tables: frozenset[str], now_us: int) -> Counter[int]:
         """How many changes of these tables became visible after how long, over the window."""
@@ -184,7 +178,30 @@ class Meter:
         self.statements[kind] += 1
 
     def error(self, error: PenstockError) -> None:
-        self.errors[error.sqlstate] += 1
+        """An error that somebody was told of; those who pass it on may say so again."""
+        if not error.counted:
+            error.counted = True
+            self.errors[error.sqlstate] += 1
+
+
+class Accepting:
+    """The context of one change: a class of its own, because a generator costs as much as all the rest."""
+
+    __slots__ = ("_meter", "_tables", "_token")
+
+    def __init__(self, meter: Meter, tables: frozenset[str] | None) -> None:
+        self._meter = meter
+        self._tables = tables
+
+    def __enter__(self) -> int:
+        meter = self._meter
+        self._token = next(meter._tokens)
+        arrived_us = meter.clock_us()
+        meter.waiting[self._token] = Span(arrived_us, 0, "STRESSED", self._tables)
+        return arrived_us
+
+    def __exit__(self, *_: object) -> None:
+        del self._meter.waiting[self._token]
 
 
 def lag_bucket(lag_us: int) -> int:

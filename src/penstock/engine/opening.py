@@ -110,6 +110,12 @@ def read_format(truth: Truth) -> bool:
     return found is not None
 
 
+def flow_id(truth: Truth) -> str:
+    """What tells a flow from others. One that was made before flows had it is told by the time it was made."""
+    about = json.loads(truth.get(keys.FORMAT) or b"{}")
+    return str(about.get("flow") or f"{about.get('created_us', 0):012x}")
+
+
 def read_manifest(truth: Truth) -> Manifest:
     found = truth.get(keys.MANIFEST)
     if found is None:

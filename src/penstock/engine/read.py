@@ -229,8 +229,11 @@ def type_names(answer: pa.Table) -> list[str] | None:
     return None if given is None else given.decode().split("\0")
 
 
+DATA_NAME = "penstock rows of "  # what the names of kept rows begin with
+
+
 def data_name(name: str) -> str:
-    return f"penstock rows of {fold(name)}"
+    return f"{DATA_NAME}{fold(name)}"
 
 
 def _plain(schema: Schema) -> Schema:

@@ -25,22 +25,29 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock.base.errors import (
+    InsufficientPrivilege,
     InvalidOption,
     PenstockError,
     QueryCanceled,
     SqlSyntaxError,
     TransactionError,
     UndefinedSavepoint,
+    WrongObjectType,
 )
 from penstock.engine import statements as run
+from penstock.engine.access import Access
 from penstock.engine.copy_in import copy_in, targets
 from penstock.engine.describe import Description, describe
 from penstock.engine.past_relations import past_relations
 from penstock.engine.read import RowsOf
+from penstock.engine.rights import Rights, require
 from penstock.engine.session_reader import SessionReader
+from penstock.engine.subscription import Subscription, subscribe
 from penstock.engine.system.shown import may_mention
+from penstock.engine.token import Token
 from penstock.engine.transaction import Mark, Transaction
 from penstock.sql import statements as st
+from penstock.sql.access_statements import ACCESS_STATEMENTS
 from penstock.sql.binding import Parameters, bind
 from penstock.sql.parse import parse
 from penstock.sql.tokens import fold
@@ -58,6 +65,7 @@ _DEFINITIONS = (
     st.CreateMaterializedView,
     st.Drop,
     st.AlterMaterializedView,
+    *ACCESS_STATEMENTS,
 )
 _CHANGES = (st.Insert, st.Update, st.Delete, st.Truncate, st.Commit, st.CreateTableAs)
 _TRANSACTION_STATEMENTS = (st.Begin, st.Commit, st.Rollback, st.Savepoint, st.Release, st.RollbackTo)
@@ -89,11 +97,18 @@ class Session:
     >>> flow.close()
     """
 
-    def __init__(self, flow: Flow, reader: SessionReader | None = None, define_at_once: bool = False) -> None:
+    def __init__(
+        self,
+        flow: Flow,
+        reader: SessionReader | None = None,
+        define_at_once: bool = False,
+        role: str | None = None,
+    ) -> None:
         self._flow = flow
+        self.role = role  # None: the program that has the flow open, which may do everything
+        self._rights = Rights()
         self._reader = reader  # None: the flow's own, under its lock
         self._define_at_once = define_at_once
-        self.actor: str | None = None  # on whose behalf: the role of a client
         self.number: int | None = None  # None: the flow's own
         self.application: str | None = None  # what the client calls itself
         self.began_us = flow.meter.clock_us()
@@ -103,11 +118,24 @@ class Session:
         self._arrived_us = 0  # when the change came that is being made
         self.isolation = "read committed"  # of transactions that do not say
         self.transaction: Transaction | None = None
+        self.last_commit = 0  # the epoch of its newest commit
         self._serialisable = False
         self._savepoints: list[tuple[str, Mark]] = []
         self._cancel_lock = threading.Lock()
         self._cancelled = False
         self._interrupt: Callable[[], None] | None = None  # of the connection that works for us just now
+
+    @property
+    def actor(self) -> str | None:
+        """Who is answerable for what it does, in the audit log."""
+        return self.role
+
+    @property
+    def state(self) -> str:
+        """What the session is about, in Postgres's words."""
+        if self.running is not None:
+            return "active"
+        return "idle" if self.transaction is None else "idle in transaction"
 
     # -- statements ------------------------------------------------------------------------
 
@@ -163,6 +191,7 @@ class Session:
                         epoch = made or epoch
         finally:
             flow._settle(epoch, commit)
+            self.last_commit = epoch or self.last_commit
         return answers
 
     def _one(self, s: st.Statement) -> tuple[Answer, int]:
@@ -194,7 +223,12 @@ class Session:
 
     def _carry_out(self, s: st.Statement) -> tuple[Answer, int]:
         flow = self._flow
-        if isinstance(s, st.Query) and self._reader is not None and may_mention(s.text.text):
+        if (
+            isinstance(s, st.Query)
+            and self._reader is not None
+            and may_mention(s.text.text)
+            and self.is_superuser
+        ):
             flow.check_not_closed()
             system = self._reader.at_any_time(s.text.text)
             if system is not None:  # a flow that is busy, or has stopped, can still be asked how it is
@@ -203,12 +237,12 @@ class Session:
                     return _answer(s, self._reader.run(s.text.text)), 0
         if isinstance(s, st.Query) and not s.as_of and self._reader is not None:
             with flow._lock:
-                self._begin_statement()
+                self._begin_statement(s)
                 self._reader.prepare(flow._core, s.text.text, self._rows_of())
             with self._working(self._reader.interrupt), run.positions_in(s.text):
                 return _answer(s, self._reader.run(s.text.text)), 0
         with flow._lock:
-            self._begin_statement(ends=isinstance(s, (st.Commit, st.Rollback, st.RollbackTo)))
+            self._begin_statement(s, ends=isinstance(s, (st.Commit, st.Rollback, st.RollbackTo)))
             before = flow._core.epoch
             with self._working(flow._core.reader.interrupt):
                 if s.as_of:
@@ -221,8 +255,12 @@ class Session:
             epoch = flow._core.epoch
             return answer, epoch if epoch > before else 0
 
-    def _begin_statement(self, ends: bool = False) -> None:
+    def _begin_statement(self, s: st.Statement | None, ends: bool = False) -> None:
+        """Before anything is read or done for a statement: may it be run at all? None: whoever calls has asked, or only
+        wants to know what it would give."""
         self._flow._check_open()
+        if s is not None:
+            self._rights.check(self._flow._core, self.role, s)
         if self.transaction is not None and not ends:
             self.transaction.refresh(self._flow._core)
 
@@ -246,7 +284,7 @@ class Session:
             return pa.table({"explain": [core.reader.explain(s.query.text)]})
         if isinstance(s, st.ExplainIncremental):
             if s.name:
-                text = flow.explain(s.name)
+                text = flow.explain(s.name, estimate=s.estimate)
             else:
                 assert s.query is not None
                 with flow._defining():
@@ -254,6 +292,11 @@ class Session:
             return pa.table({"explain": text.splitlines()})
         if isinstance(s, st.AlterSystem):
             return flow._alter_system(s, self)
+        if isinstance(s, st.Subscribe):
+            raise WrongObjectType(
+                "SUBSCRIBE has no answer that is complete: it goes on until somebody ends it",
+                hint=f"In Python, iterate over flow.subscribe({s.name!r}) or flow.watch({s.name!r}).",
+            )
         self.check_may_define()
         with flow._defining():
             return flow._define(s, self)
@@ -278,10 +321,68 @@ class Session:
         self._flow._commit(transaction, self._arrived_us)
         return answer
 
+    def subscribe(self, s: st.Subscribe) -> Subscription:
+        """SUBSCRIBE. Every way to it, and every look at a view's changes, goes through here."""
+        flow = self._flow
+        with flow._lock:
+            self._cancelled = False
+            self._begin_statement(s)
+            if self.transaction is not None and self.transaction.changes:
+                raise TransactionError(
+                    "SUBSCRIBE shows what is committed, and this transaction has changes of its own",
+                    hint="COMMIT first.",
+                )
+            try:
+                found = subscribe(flow, s.name, s.snapshot, s.since)
+            except PenstockError as error:
+                error.position = s.name_offset if error.position is None else error.position
+                raise
+            found.guard = lambda: self._rights.check(flow._core, self.role, s)
+            return found
+
+    def may_read(self, name: str) -> bool:
+        """Whether this session's role may know what a relation holds; True where there is none of that name."""
+        catalog = self._flow._core.catalog
+        relation = catalog.find(name)
+        try:
+            if relation is not None:
+                require(catalog.access, self.role, "select", relation)
+        except InsufficientPrivilege:
+            return False
+        return True
+
+    @property
+    def flow_id(self) -> str:
+        return self._flow.id
+
+    @property
+    def token(self) -> Token:
+        """Names its newest commit; before the first one, what it would read now."""
+        return Token(self._flow.id, self.last_commit or self._flow.epoch)
+
+    @property
+    def visible_epoch(self) -> int:
+        """The epoch that a read sees now."""
+        return self._flow.epoch
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self._cancelled
+
+    def check_not_cancelled(self) -> None:
+        """Raise if somebody has cancelled what this session does."""
+        if self._cancelled:
+            raise QueryCanceled("canceling statement due to user request")
+
+    def begin_waiting(self) -> None:
+        """From here on a cancel request is meant for what comes now."""
+        self._cancelled = False
+
     def columns_to_copy(self, name: str, columns: Sequence[str] | None) -> list[SqlType]:
         """The types of the columns that COPY FROM gives values for."""
         with self._flow._lock:
-            self._begin_statement()
+            self._begin_statement(None)
+            self.check("insert", name)
             table = self._flow._core.table(name)
             return [table.schema.types[i] for i in targets(table, columns)]
 
@@ -290,10 +391,27 @@ class Session:
         assert self.transaction is not None
         flow = self._flow
         with flow._lock:
-            self._begin_statement()
+            self._begin_statement(None)
             table = flow._core.table(name)
             with self._working(flow._core.reader.interrupt), run.positions_unknown():
                 return copy_in(self.transaction, table, targets(table, columns), texts)
+
+    def access(self) -> Access:
+        """Roles, owners and grants, as they are now."""
+        return self._flow.access()
+
+    @property
+    def is_superuser(self) -> bool:
+        return self.role is None or self.access().is_superuser(self.role)
+
+    def check(self, action: str, name: str) -> None:
+        """Raise InsufficientPrivilege unless this session's role may do something ("select", "insert", ...) with
+        a relation: for those who do it in another way than by a statement."""
+        with self._flow._lock:
+            catalog = self._flow._core.catalog
+            relation = catalog.find(name)
+            if relation is not None:
+                require(catalog.access, self.role, action, relation)
 
     # -- definitions -----------------------------------------------------------------------
 
@@ -384,7 +502,7 @@ class Session:
     def describe(self, sql: str, types: Mapping[int, str]) -> Description:
         """The parameters of one statement, of which the types of some are given, and its columns."""
         with self._flow._lock:
-            self._begin_statement(ends=True)
+            self._begin_statement(None, ends=True)
             return describe(self._flow._core, sql, types, self._columns, self._flow._past)
 
     def _columns(self, sql: str) -> list[tuple[str, str]]:
@@ -409,6 +527,13 @@ class Session:
             with self._cancel_lock:
                 self._interrupt = None
 
+    @contextmanager
+    def working(self, interrupt: Callable[[], None]) -> Iterator[None]:
+        """Around what somebody else does for a statement of this session: `interrupt` stops it."""
+        self._cancelled = False
+        with self._working(interrupt):
+            yield
+
     def cancel(self) -> None:
         """Stop the statement that runs, from another thread: it raises QueryCanceled if DuckDB works for it or
         it waits for others; applying an epoch is never stopped half-way."""
@@ -416,6 +541,10 @@ class Session:
             self._cancelled = True
             if self._interrupt is not None:
                 self._interrupt()
+
+    def count(self, error: PenstockError) -> None:
+        """A client was told of this error, wherever it came from."""
+        self._flow.meter.error(error)
 
     def close(self) -> None:
         """End the session: an open transaction is forgotten."""

@@ -121,7 +121,10 @@ class SessionReader:
     def at_any_time(self, sql: str) -> list[SystemRelation] | None:
         """The relations of a query, if all of them are such that nobody's lock is needed to read them."""
         ((parsed,),) = self._duck.execute("SELECT json_serialize_sql(?::varchar)", [sql]).fetchall()
-        found = mentions.qualified(json.loads(parsed))
+        tree = json.loads(parsed)
+        if mentions.has_table_function(tree):
+            return None  # it may read what is not named
+        found = mentions.qualified(tree)
         if not found or any(schema.lower() != SCHEMA for schema, _ in found):
             return None
         relations = [BY_NAME.get(name.lower()) for _, name in found]

@@ -23,10 +23,10 @@ Piece = Arrangement | Contents
 def pieces(core: Core) -> Iterator[tuple[str, Piece]]:
     """Every arrangement of the circuit (a table's rows by key among them), the rows of tables without a
     key, and those of materialized views."""
-    for node in core.circuit.nodes.values():
+    for node in list(core.circuit.nodes.values()):  # lists: metrics are gathered without the flow's lock
         for i, arrangement in enumerate(node.owned):
             yield f"n{node.id}.{i}", arrangement
-    for relation in core.catalog:
+    for relation in list(core.catalog):
         if isinstance(relation, MaterializedView):
             yield f"r{relation.id}", relation.contents
         elif isinstance(relation, Table) and relation.bag is not None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.base.errors import FlowClosed, WatchOverflow
-from penstock.base.limits import WATCH_QUEUE_EPOCHS_MAX
+from penstock.base.limits import WATCH_QUEUE_EPOCHS_MAX, WATCH_QUEUE_ROWS_MAX
 from penstock.engine.consolidate import consolidated
 from penstock.engine.ingest import WEIGHT
 from penstock.zset.interchange import export
@@ -40,10 +40,16 @@ class Watch:
     The queue is bounded: a watch that is not read fails with WatchOverflow instead of growing.
     """
 
-    def __init__(self, view: str, schema: Schema, on_close: Callable[[Watch], None]) -> None:
+    def __init__(
+        self, view: str, schema: Schema, on_close: Callable[[Watch], None], relation: int = 0, epoch: int = 0
+    ) -> None:
         self.view = view
+        self.relation = relation  # its id: a name may come to mean another one
+        self.reached = epoch  # every change up to this epoch has been put into the queue
+        self.ended: str | None = None  # why somebody else than the reader has closed it
         self._schema = schema
         self._on_close = on_close
+        self._rows = 0  # in the queue
         self._queue: deque[tuple[int, ZSet]] = deque()
         self._ready = threading.Condition()
         self._closed = False
@@ -52,14 +58,24 @@ class Watch:
 
     # -- the flow's side -------------------------------------------------------------------
 
-    def push(self, epoch: int, rows: ZSet) -> None:
+    def push(self, epoch: int, rows: ZSet | None) -> None:
+        """An epoch has been committed; None: it did not change the view."""
         with self._ready:
             if self._closed or self._overflow:
                 return
-            if len(self._queue) >= WATCH_QUEUE_EPOCHS_MAX:
+            self.reached = epoch
+            if rows is None:
+                return
+            # One change alone is always taken: it is as large as the epoch that made it, and no larger.
+            if len(self._queue) >= WATCH_QUEUE_EPOCHS_MAX or (
+                self._queue and self._rows + len(rows) > WATCH_QUEUE_ROWS_MAX
+            ):
                 self._overflow = True
+                self._queue.clear()  # it has a gap now, so the rest of it is of no use to anybody
+                self._rows = 0
             else:
                 self._queue.append((epoch, rows))
+                self._rows += len(rows)
             self._wake()
 
     def _wake(self) -> None:
@@ -72,14 +88,38 @@ class Watch:
 
     # -- the reader's side -----------------------------------------------------------------
 
-    def close(self) -> None:
-        """End the watch: whoever waits on it stops."""
+    def close(self, why: str | None = None) -> None:
+        """End the watch: whoever waits on it stops. `why` is for those who did not do it themselves."""
         with self._ready:
             if self._closed:
                 return
             self._closed = True
+            self.ended = why
             self._wake()
         self._on_close(self)
+
+    @property
+    def next_epoch(self) -> int | None:
+        """The epoch of the next change in the queue; None if there is none."""
+        try:
+            return self._queue[0][0]
+        except IndexError:
+            return None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will be put into the queue."""
+        return self._closed or self._overflow
+
+    def take(self, up_to: int) -> tuple[Change | None, int]:
+        """The next change, if its epoch is not beyond `up_to`; and the epoch up to which all has been taken."""
+        with self._ready:
+            if self._queue and self._queue[0][0] > up_to:
+                return None, min(self._queue[0][0] - 1, up_to)
+            taken = self._take()
+            if taken is None:
+                return None, min(self.reached, up_to)
+        return as_change(self._schema, *taken), taken[0]
 
     def poll(self, timeout: float | None = 0) -> Change | None:
         """The next change; None if there is none within the timeout (in seconds; None waits for ever)."""
@@ -90,11 +130,15 @@ class Watch:
 
     def _take(self) -> tuple[int, ZSet] | None:
         if self._queue:
-            return self._queue.popleft()
+            taken = self._queue.popleft()
+            self._rows -= len(taken[1])
+            return taken
         if self._overflow:
             raise WatchOverflow(
-                f'the watch on "{self.view}" was not read for {WATCH_QUEUE_EPOCHS_MAX} epochs',
-                hint="Read it faster, or open a new watch and begin from a snapshot.",
+                f'what changed in "{self.view}" was not read fast enough: its queue has room for '
+                f"{WATCH_QUEUE_EPOCHS_MAX:,} epochs (WATCH_QUEUE_EPOCHS_MAX) and {WATCH_QUEUE_ROWS_MAX:,} rows "
+                "(WATCH_QUEUE_ROWS_MAX)",
+                hint="Read faster, and begin again from a snapshot or from the last epoch that was read.",
             )
         return None
 

@@ -79,6 +79,11 @@ def command_complete(tag: str) -> bytes:
     return message(b"C", text(tag))
 
 
+def notification(process: int, channel: str, payload: str) -> bytes:
+    """NotificationResponse: what NOTIFY in that process says to those who listen."""
+    return message(b"A", struct.pack(">i", process) + text(channel) + text(payload))
+
+
 def copy_response(kind: bytes, columns: int) -> bytes:
     """CopyInResponse (G) or CopyOutResponse (H), in text."""
     return message(kind, struct.pack(f">bH{columns}h", 0, columns, *([0] * columns)))

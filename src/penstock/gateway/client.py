@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import secrets
+import select
 import socket
 import ssl
 import struct
@@ -14,10 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from penstock.base.errors import InvalidOption, PenstockError
+from penstock.base.errors import InvalidOption, PenstockError, QueryCanceled
 from penstock.gateway import backend as b
 from penstock.gateway.errors import AuthenticationFailed, NotSupported, ProtocolError
-from penstock.gateway.messages import SSL_REQUEST
+from penstock.gateway.messages import CANCEL_REQUEST, SSL_REQUEST
 from penstock.gateway.scram import MECHANISM
 
 DEFAULT_URL = "postgresql://penstock@127.0.0.1:6875/penstock"
@@ -85,6 +86,7 @@ class Client:
     def __init__(self, where: Target, password: Callable[[], str]) -> None:
         self._where = where
         self._password = password
+        self._key = b""  # who we are to the server, for cancelling
         try:
             self._socket = socket.create_connection((where.host, where.port), timeout=10)
         except OSError as error:
@@ -132,6 +134,39 @@ class Client:
         if failure is not None:
             raise failure
 
+    def follow(self, sql: str) -> Iterator[list[str | None]]:
+        """The rows of one statement as they come, after the names of its columns: for SUBSCRIBE, which has no end
+        of its own. Ctrl-C cancels the statement, and the connection stays usable."""
+        self._send(b.message(b"Q", b.text(sql)))
+        failure: ServerError | None = None
+        cancelled = False
+        while True:
+            try:
+                # Ctrl-C comes while nothing does: a message that has begun is read to its end.
+                if not (isinstance(self._socket, ssl.SSLSocket) and self._socket.pending()):
+                    select.select([self._socket], [], [])
+            except KeyboardInterrupt:
+                cancelled = True
+                self._cancel()
+                continue
+            kind, body = self._receive()
+            if kind == b"T":
+                yield list(_names(body))
+            elif kind in (b"D", b"d"):
+                yield _row(body) if kind == b"D" else [body.decode(errors="replace").rstrip("\n")]
+            elif kind == b"E":
+                failure = ServerError(_fields(body))
+            elif kind == b"Z":
+                break
+        if failure is not None and not (cancelled and failure.sqlstate == QueryCanceled.sqlstate):
+            raise failure
+
+    def _cancel(self) -> None:
+        """Ask the server to stop what runs: by a connection of its own, as the protocol wants it."""
+        where = self._where
+        with suppress(OSError), socket.create_connection((where.host, where.port), timeout=10) as other:
+            other.sendall(struct.pack(">ii", 16, CANCEL_REQUEST) + self._key)
+
     # -- the beginning -----------------------------------------------------------------------
 
     def _begin(self) -> None:
@@ -150,6 +185,8 @@ class Client:
                 raise ServerError(_fields(body))
             if kind == b"R":
                 self._authenticate(body)
+            elif kind == b"K":
+                self._key = body
             elif kind == b"Z":
                 return
 

@@ -6,10 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.base.errors import SqlSyntaxError
+from penstock.base.quantities import seconds
 from penstock.gateway.command import Command
 from penstock.gateway.copy_command import parse_copy
 from penstock.gateway.errors import NotSupported
+from penstock.gateway.notify_command import parse_listen, parse_notify, parse_unlisten
+from penstock.gateway.prepare_command import parse_execute, parse_prepare
 from penstock.sql.cursor import Cursor
+from penstock.sql.options import parse_options
 from penstock.sql.statements import Slice
 from penstock.sql.tokens import fold, string_value, tokenize, unquote
 
@@ -68,11 +72,12 @@ class Declare(Command):
 
 @dataclass(frozen=True)
 class Fetch(Command):
-    """`FETCH 5 FROM name`, `MOVE ALL IN name`: forward only. `count` None is ALL."""
+    """`FETCH 5 FROM name WITH (TIMEOUT = '1s')`, `MOVE ALL IN name`: forward only. `count` None is ALL."""
 
     name: str
     count: int | None
     moves: bool
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -80,11 +85,6 @@ class CloseCursor(Command):
     """`CLOSE name`; None: ALL"""
 
     name: str | None
-
-
-@dataclass(frozen=True)
-class Unlisten(Command):
-    """`UNLISTEN *`: nothing is listened to, so there is nothing to end."""
 
 
 def read_command(sql: str) -> Command | None:
@@ -222,7 +222,8 @@ def _declare(c: Cursor) -> Command:
     if not hold:
         c.take("WITHOUT", "HOLD")
     c.expect("FOR")
-    return Declare(name, c.query(), hold, binary)
+    query = c.rest("SUBSCRIBE") if c.at("SUBSCRIBE") else c.query()
+    return Declare(name, query, hold, binary)
 
 
 def _fetch(c: Cursor) -> Command:
@@ -243,7 +244,16 @@ def _fetch(c: Cursor) -> Command:
             count = int(token.text)
     if not c.take("FROM"):
         c.take("IN")
-    return Fetch(fold_name(c, "the name of a cursor"), count, moves)
+    name = fold_name(c, "the name of a cursor")
+    return Fetch(name, count, moves, _fetch_timeout(c) if c.take("WITH") else None)
+
+
+def _fetch_timeout(c: Cursor) -> float:
+    position = c.offset
+    given = parse_options(c)
+    if set(given) != {"timeout"}:
+        raise SqlSyntaxError("FETCH has one option, TIMEOUT", hint="WITH (TIMEOUT = '1s')", position=position)
+    return seconds(given["timeout"], "TIMEOUT")
 
 
 def _close(c: Cursor) -> Command:
@@ -251,11 +261,10 @@ def _close(c: Cursor) -> Command:
     return CloseCursor(None if c.take("ALL") else fold_name(c, "the name of a cursor"))
 
 
-def _unlisten(c: Cursor) -> Command:
-    c.expect("UNLISTEN")
-    if not c.take("*"):
-        c.identifier("the name of a channel")
-    return Unlisten()
+def _alter(c: Cursor) -> Command | None:
+    if c.keyword(1) in ("ROLE", "USER", "MATERIALIZED", "SYSTEM"):  # the engine's
+        return None
+    return _refuse(c)
 
 
 def _refuse(c: Cursor) -> Command:
@@ -274,15 +283,13 @@ _STARTS: dict[str, Callable[[Cursor], Command | None]] = {
     "MOVE": _fetch,
     "CLOSE": _close,
     "COPY": parse_copy,
-    "UNLISTEN": _unlisten,
-    "LISTEN": _refuse,
-    "NOTIFY": _refuse,
-    "PREPARE": _refuse,
-    "EXECUTE": _refuse,
+    "UNLISTEN": parse_unlisten,
+    "LISTEN": parse_listen,
+    "NOTIFY": parse_notify,
+    "PREPARE": parse_prepare,
+    "EXECUTE": parse_execute,
     "LOCK": _refuse,
     "VACUUM": _refuse,
     "ANALYZE": _refuse,
-    "GRANT": _refuse,
-    "REVOKE": _refuse,
-    "ALTER": _refuse,
+    "ALTER": _alter,
 }

@@ -34,14 +34,17 @@ class Copy(Command):
     query_offset: int
     from_client: bool
     options: CopyOptions = field(default_factory=CopyOptions)
+    subscribes: bool = False  # COPY (SUBSCRIBE v) TO STDOUT
 
 
 def parse_copy(c: Cursor) -> Command:
     c.expect("COPY")
     table, columns, query, offset = None, None, None, c.offset
+    subscribes = False
     if c.at("("):
         inside = c.group()
-        piece = inside.query()
+        subscribes = inside.at("SUBSCRIBE")
+        piece = inside.rest("SUBSCRIBE") if subscribes else inside.query()
         query, offset = piece.text, piece.offset
     else:
         table = c.object_name("the name of a table or view")[0]
@@ -60,7 +63,7 @@ def parse_copy(c: Cursor) -> Command:
     if table is not None and not from_client:
         names = ", ".join(quote(n) for n in columns) if columns else "*"
         query = f"SELECT {names} FROM {quote(table)}"
-    return Copy(table, columns, query, offset, from_client, _copy_options(c))
+    return Copy(table, columns, query, offset, from_client, _copy_options(c), subscribes)
 
 
 def _copy_options(c: Cursor) -> CopyOptions:

@@ -29,10 +29,10 @@ def decoded(data: bytes | None, format: int, type: ColumnType | None, duck: str 
         items = list(_binary_items(data, type) if format else _text_items(utf8(data), type))
         return Typed(tuple(items), f"{type.pg.duck}[]" if duck is None else duck)
     text = _binary(data, type.pg) if format else _text(data, type.pg)
-    return text if type.pg.duck == "VARCHAR" else Typed(text, _fitting(duck or type.pg.duck, text))
+    return text if type.pg.duck == "VARCHAR" else Typed(text, fitting(duck or type.pg.duck, text))
 
 
-def _fitting(duck: str, text: str) -> str:
+def fitting(duck: str, text: str) -> str:
     """DECIMAL alone would have three digits after the point: as many as the number has instead."""
     if duck != "DECIMAL":
         return duck
@@ -103,7 +103,7 @@ def _text_items(text: str, type: ColumnType) -> Iterator[Typed]:
         item, quoted, at = _item(inside, at)
         null = not quoted and item.upper() == "NULL"
         value = None if null else _text(item.encode(), type.pg)
-        yield Typed(value, _fitting(type.pg.duck, value or "0"))
+        yield Typed(value, fitting(type.pg.duck, value or "0"))
         if at >= len(inside):
             return
         if inside[at] != ",":
@@ -254,7 +254,7 @@ def _binary_items(data: bytes, type: ColumnType) -> Iterator[Typed]:
             if size > len(item):
                 raise InvalidValue("an array is shorter than it says")
             value = None if size < 0 else _binary(item, type.pg)
-            yield Typed(value, _fitting(type.pg.duck, value or "0"))
+            yield Typed(value, fitting(type.pg.duck, value or "0"))
             at += 4 + len(item)
     except struct.error:
         raise InvalidValue(f"{len(data)} bytes are not a binary array") from None

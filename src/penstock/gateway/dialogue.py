@@ -12,6 +12,8 @@ from penstock.base.limits import ENCODE_ROWS_MAX, PREPARED_MAX
 from penstock.engine.session import Session
 from penstock.gateway import backend as b
 from penstock.gateway import messages as m
+from penstock.gateway.catalog.query import CatalogDoor, CatalogQuery, RawValues
+from penstock.gateway.channels import Outbox
 from penstock.gateway.copy_command import Copy, CopyOptions
 from penstock.gateway.copy_in import CopyIn
 from penstock.gateway.copying import header, lines
@@ -30,7 +32,9 @@ from penstock.gateway.protocol import Connection
 from penstock.gateway.reports import error_report, notice_report
 from penstock.gateway.result import Result, fields, spread
 from penstock.gateway.settings import ClientSettings
+from penstock.gateway.stream import Stream
 from penstock.gateway.types import TEXT, ColumnType
+from penstock.gateway.waiting import waits
 from penstock.gateway.work import Work
 from penstock.sql import statements as st
 from penstock.sql.parse import split
@@ -45,13 +49,28 @@ class Dialogue:
         session: Session,
         settings: ClientSettings,
         functions: Collection[str] = (),
+        catalog: CatalogDoor | None = None,
+        outbox: Outbox | None = None,
     ) -> None:
         self.connection = connection
-        self._work = Work(session, settings, functions)
+        self._work = Work(session, settings, functions, catalog, outbox)
         self._copy: CopyIn | None = None
 
     def ready(self) -> bytes:
-        return b.ready_for_query(self._work.status)
+        """ReadyForQuery, after the token of a commit and what others have sent by NOTIFY."""
+        status = self._work.status
+        mail = self._work.outbox.mailbox.take() if status == "I" else b""
+        return self._work.commit_notice() + mail + b.ready_for_query(status)
+
+    def mail(self) -> bytes:
+        """What can be sent to a client that does nothing just now: notifications, outside of a transaction."""
+        if self._work.status != "I" or not self.connection.is_idle:
+            return b""
+        return self._work.outbox.mailbox.take()
+
+    def close(self) -> None:
+        """The client has gone: its subscriptions, its transaction and its session end."""
+        self._work.close()
 
     def handle(self, message: m.Message) -> Iterator[bytes]:
         """What to send in answer to a message."""
@@ -61,6 +80,7 @@ class Dialogue:
             raise
         except PenstockError as error:
             yield from self._fail(error)
+        self._work.sweep()
 
     def _handle(self, message: m.Message) -> Iterator[bytes]:
         if isinstance(message, m.Query):
@@ -94,6 +114,7 @@ class Dialogue:
             self._copy.give_up()
             self._copy = None
         self._work.fail()
+        self._work.session.count(error)
         yield error_report(error, self._work.offset)
         self._work.offset = 0
         if self.connection.failed():
@@ -119,9 +140,10 @@ class Dialogue:
                 work.end_implicit()
                 yield self._copy_begin(command, extended=False)
                 return
+            yield from waits(work, portal)
             work.run(portal)
-            if portal.result is not None and not isinstance(command, Copy):
-                yield b.row_description(fields(portal.result.columns, ()))
+            if portal.columns is not None and not isinstance(command, Copy):
+                yield b.row_description(fields(portal.columns, ()))
             yield from self._send(portal, None)
         work.end_implicit()
         work.offset = 0
@@ -131,11 +153,16 @@ class Dialogue:
     def _send(self, portal: Portal, rows_max: int | None) -> Iterator[bytes]:
         """The rows that are left, or some of them, and how the statement ended."""
         for text in portal.notices:
-            yield notice_report(text)
+            if self._work.settings.tells("warning"):
+                yield notice_report(text)
         yield from portal.reports
+        yield self._work.commit_notice()
         portal.notices, portal.reports = [], []
+        if portal.stream is not None:
+            yield from self._stream(portal, portal.stream, rows_max)
+            return
         result = portal.result
-        if isinstance(portal.prepared.command, Copy) and result is not None:
+        if isinstance(portal.prepared.command, Copy) and isinstance(result, Result):
             yield from self._copy_out(result, portal.prepared.command.options)
         elif result is not None:
             before = result.at
@@ -148,6 +175,31 @@ class Dialogue:
                 portal.tag = f"{portal.tag.split()[0]} {result.at - before}"
         portal.done = True
         yield b.command_complete(portal.tag)
+
+    def _stream(self, portal: Portal, stream: Stream, rows_max: int | None) -> Iterator[bytes]:
+        """Rows as they come. With a limit, a portal is suspended when nothing more has come: what is there is
+        worth more to a client than what may come."""
+        command = portal.prepared.command
+        copy = command.options if isinstance(command, Copy) else None
+        if stream.suspended:  # a cancel request that came in between was for nothing
+            self._work.session.begin_waiting()
+        if copy is not None:
+            rows_max = None  # a COPY is never suspended
+            yield from self._copy_head(stream.empty(), copy)
+        sent = 0
+        while rows_max is None or sent < rows_max:
+            self._work.session.check_not_cancelled()
+            left = ENCODE_ROWS_MAX if rows_max is None else min(rows_max - sent, ENCODE_ROWS_MAX)
+            result = stream.take(left)
+            if result is not None:
+                sent += result.left
+                yield from result.fetch(None) if copy is None else self._copy_rows(result, copy)
+            elif rows_max is not None and sent:
+                break
+            else:
+                yield stream.pause()
+        stream.suspended = True
+        yield b.PORTAL_SUSPENDED
 
     # -- extended queries ------------------------------------------------------------------
 
@@ -177,6 +229,10 @@ class Dialogue:
                 f'"{message.statement}" requires {len(types)}'
             )
         formats = spread(message.formats, len(types))
+        if isinstance(prepared.command, CatalogQuery):
+            raw = RawValues(message.values, formats)
+            work.portals[message.portal] = Portal(prepared, [], message.result_formats, raw=raw)
+            return b.BIND_COMPLETE
         items = zip(message.values, formats, types, prepared.ducks, strict=True)
         values: Values = [decoded(*item) for item in items]
         work.portals[message.portal] = Portal(prepared, values, message.result_formats)
@@ -190,12 +246,13 @@ class Dialogue:
             yield _columns(prepared, ())
             return
         portal = self._work.portal(message.name)
-        if isinstance(portal.prepared.statement, st.Query):
+        if isinstance(portal.prepared.statement, st.Query) and not portal.prepared.notifies:
+            yield from waits(self._work, portal)
             self._work.run(
                 portal
             )  # it changes nothing, so it may as well run now: describing it costs as much
-        if portal.result is not None:
-            yield b.row_description(fields(portal.result.columns, portal.formats))
+        if portal.columns is not None:
+            yield b.row_description(fields(portal.columns, portal.formats))
             return
         self._work.work_out(portal.prepared, columns=True)
         yield _columns(portal.prepared, portal.formats)
@@ -211,6 +268,7 @@ class Dialogue:
             return
         if portal.done and portal.result is None:
             raise UndefinedCursor(f'portal "{message.portal}" cannot be run anymore')
+        yield from waits(self._work, portal)
         self._work.run(portal)
         yield from self._send(portal, message.rows_max or None)
 
@@ -234,15 +292,21 @@ class Dialogue:
             yield self.ready()
 
     def _copy_out(self, result: Result, options: CopyOptions) -> Iterator[bytes]:
+        yield from self._copy_head(result, options)
+        yield from self._copy_rows(result, options)
+        yield b.COPY_DONE
+
+    def _copy_head(self, result: Result, options: CopyOptions) -> Iterator[bytes]:
         yield b.copy_response(b"H", len(result.types))
         if options.header:
             yield b.copy_data(header(result.table.column_names, options))
+
+    def _copy_rows(self, result: Result, options: CopyOptions) -> Iterator[bytes]:
         while result.left:
             rows = result.table.slice(result.at, min(result.left, ENCODE_ROWS_MAX))
             result.skip(rows.num_rows)
             columns = encoded_columns(rows, result.types, result.formats)
             yield b"".join(b.copy_data(line) for line in lines(columns, rows.num_rows, options))
-        yield b.COPY_DONE
 
 
 def _columns(prepared: Prepared, formats: Sequence[int]) -> bytes:

@@ -35,6 +35,12 @@ class TooManyConnections(PenstockError):
     sqlstate = "53300"
 
 
+class NotificationsLost(PenstockError):
+    """More notifications wait for a client than the server keeps."""
+
+    sqlstate = "53400"
+
+
 class UndefinedStatement(PenstockError):
     """No prepared statement of that name."""
 
@@ -87,3 +93,15 @@ class ServerStops(PenstockError):
     """The server is being stopped."""
 
     sqlstate = "57P01"
+
+
+class CatalogUnavailable(PenstockError):
+    """pg_catalog cannot be asked: what answers it is not installed, or has stopped."""
+
+    sqlstate = "58000"
+
+
+class TooLarge(PenstockError):
+    """An answer that is larger than it may be."""
+
+    sqlstate = "54000"

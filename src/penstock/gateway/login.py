@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import secrets
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from penstock.base.errors import PenstockError
+from penstock.engine.access import SUPERUSER
+from penstock.engine.access import Access as Roles
+from penstock.engine.passwords import read_verifier
 from penstock.gateway import backend as b
 from penstock.gateway import messages as m
 from penstock.gateway import scram
@@ -20,22 +24,45 @@ _SECRET = secrets.token_bytes(32)  # of this process: makes the salts of roles t
 
 @dataclass(frozen=True)
 class Access:
-    """Who may come in: roles with what is kept of their passwords. Without any, everybody who reaches us may."""
+    """Who may come in, beyond what the flow's own roles say.
+
+    `roles` are those of a file, with what is kept of their passwords: with any of them nobody comes in without one.
+    Otherwise a role that has a password in the flow proves it, and one that has none comes in from this machine
+    only, or from everywhere if `anywhere`.
+    """
 
     roles: Mapping[str, scram.Verifier] = field(default_factory=dict)
     needs_tls: bool = False
+    anywhere: bool = False
 
-    @property
-    def is_open(self) -> bool:
-        return not self.roles
+    def has_passwords(self, known: Roles) -> bool:
+        """Whether anybody at all needs one."""
+        return bool(self.roles) or any(role.verifier is not None for role in known.roles.values())
+
+    def verifier(self, user: str, known: Roles) -> scram.Verifier | None:
+        role = known.roles.get(user)
+        kept = None if role is None or role.verifier is None else read_verifier(role.verifier)
+        return self.roles.get(user) or kept
+
+    def trusts(self, user: str, known: Roles, is_local: bool) -> bool:
+        """Whether a role comes in without a password."""
+        return not self.roles and user in known.roles and (is_local or self.anywhere)
 
 
 class Login:
     """From the startup packet to being let in. `user` is the role once `done`."""
 
-    def __init__(self, connection: Connection, access: Access) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        access: Access,
+        known: Callable[[], Roles] = Roles,
+        is_local: bool = True,
+    ) -> None:
         self._connection = connection
         self._access = access
+        self._known = known
+        self._is_local = is_local
         self._exchange: scram.Exchange | None = None
         self._proven = 0
         self.done = False
@@ -59,11 +86,16 @@ class Login:
             raise InvalidAuthorization(
                 "the server accepts encrypted connections only", hint="Use sslmode=require."
             )
-        if self._access.is_open:
-            yield from self._let_in()
-            return
-        known = self._access.roles.get(self.user) or scram.nobody(self.user, _SECRET)
-        self._exchange = scram.Exchange(known)
+        known = self._known()
+        verifier = self._access.verifier(self.user, known)
+        if verifier is None:
+            if self._access.trusts(self.user, known, self._is_local):
+                yield from self._let_in()
+                return
+            if not self._access.has_passwords(known):
+                self._refuse(known)
+            verifier = scram.nobody(self.user, _SECRET)
+        self._exchange = scram.Exchange(verifier)
         self._connection.asked_for_password()
         yield b.authentication_sasl([scram.MECHANISM])
 
@@ -81,7 +113,20 @@ class Login:
         yield b.authentication_final(final)
         yield from self._let_in()
 
+    def _refuse(self, known: Roles) -> NoReturn:
+        """Nobody has a password, so there is none to ask for, and nothing to hide."""
+        if self.user in known.roles:
+            raise InvalidAuthorization(
+                f'role "{self.user}" has no password, which it needs from another machine'
+            )
+        raise InvalidAuthorization(
+            f'role "{self.user}" does not exist', hint=f"There is {SUPERUSER}, which can CREATE ROLE others."
+        )
+
     def _let_in(self) -> Iterator[bytes]:
+        role = self._known().roles.get(self.user)
+        if role is not None and not role.login:
+            raise InvalidAuthorization(f'role "{self.user}" is not permitted to log in')
         self._connection.accepted()
         self.done = True
         yield b.AUTHENTICATION_OK

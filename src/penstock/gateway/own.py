@@ -7,15 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.base.errors import TransactionError
+from penstock.base.errors import InvalidOption, TransactionError
 from penstock.gateway import backend as b
 from penstock.gateway import commands as c
+from penstock.gateway.catalog.query import CatalogQuery, RawResult
+from penstock.gateway.channels import Letter
 from penstock.gateway.command import Command
 from penstock.gateway.copy_command import Copy
 from penstock.gateway.errors import DuplicateCursor, UndefinedCursor, UndefinedStatement
+from penstock.gateway.notify_command import Listen, Notify, Unlisten, run_listen, run_notify, run_unlisten
 from penstock.gateway.portals import Portal
+from penstock.gateway.prepare_command import Execute, Prepare, prepared_of, run_execute, run_prepare
 from penstock.gateway.result import Result, spread
+from penstock.gateway.stream import Stream, open_stream
 from penstock.gateway.types import TEXT, ColumnType
+from penstock.sql import statements as st
 
 if TYPE_CHECKING:
     from penstock.gateway.work import Work
@@ -36,7 +42,9 @@ def command_columns(work: Work, command: Command) -> list[tuple[str, ColumnType]
         names = ["name", "setting"] if command.name is None else [command.name]
         return [(name, ColumnType(TEXT)) for name in names]
     if isinstance(command, c.Fetch) and not command.moves:
-        return _rows_of(work, command.name).columns
+        return _cursor(work, command.name).columns
+    if isinstance(command, Execute):
+        return prepared_of(work, command).columns
     return None
 
 
@@ -82,6 +90,7 @@ def _discard(work: Work, command: c.Discard, portal: Portal) -> None:
             raise TransactionError("DISCARD ALL cannot run inside a transaction block")
         work.statements.clear()
         work.portals.clear()
+        work.send(Letter(None, ends=True))
         _reset_all(work, c.ResetAll(), portal)
     elif command.what == "PLANS":
         for prepared in work.statements.values():
@@ -112,15 +121,24 @@ def _declare(work: Work, command: c.Declare, portal: Portal) -> None:
     portal.tag = "DECLARE CURSOR"
 
 
-def _rows_of(work: Work, name: str) -> Result:
+def _cursor(work: Work, name: str) -> Portal:
     cursor = work.portals.get(name)
-    if cursor is None or cursor.result is None:
+    if cursor is None or cursor.columns is None:
         raise UndefinedCursor(f'cursor "{name}" does not exist')
-    return cursor.result
+    return cursor
 
 
 def _fetch(work: Work, command: c.Fetch, portal: Portal) -> None:
-    source = _rows_of(work, command.name)
+    cursor = _cursor(work, command.name)
+    if cursor.stream is not None:
+        _fetch_stream(cursor, cursor.stream, command, portal)
+        return
+    if command.timeout_s is not None:
+        raise InvalidOption(
+            f'TIMEOUT is for cursors over SUBSCRIBE: "{command.name}" has all its rows already'
+        )
+    source = cursor.result
+    assert source is not None
     start = source.at
     count = source.skip(command.count)
     if command.moves:
@@ -128,8 +146,21 @@ def _fetch(work: Work, command: c.Fetch, portal: Portal) -> None:
         return
     own = work.portals[command.name].formats  # those of a BINARY cursor, or of a portal that was bound
     formats = source.formats if own else spread(portal.formats, len(source.types))
-    portal.result = Result(source.table.slice(start, count), source.types, formats)
+    if isinstance(source, RawResult):
+        portal.result = source.part(start, count, formats)
+    else:
+        portal.result = Result(source.table.slice(start, count), source.types, formats)
     portal.tag = f"FETCH {count}"
+
+
+def _fetch_stream(cursor: Portal, stream: Stream, command: c.Fetch, portal: Portal) -> None:
+    """The rows that have come, as far as they are wanted."""
+    formats = stream.formats if cursor.formats else spread(portal.formats, len(stream.columns))
+    result = stream.take(command.count, formats)
+    count = 0 if result is None else result.left
+    if not command.moves:
+        portal.result = result or stream.empty(formats)
+    portal.tag = f"{'MOVE' if command.moves else 'FETCH'} {count}"
 
 
 def _close(work: Work, command: c.CloseCursor, portal: Portal) -> None:
@@ -140,8 +171,12 @@ def _close(work: Work, command: c.CloseCursor, portal: Portal) -> None:
     portal.tag = "CLOSE CURSOR" + (" ALL" if command.name is None else "")
 
 
-def _unlisten(work: Work, command: c.Unlisten, portal: Portal) -> None:
-    portal.tag = "UNLISTEN"
+def _catalog(work: Work, command: CatalogQuery, portal: Portal) -> None:
+    assert work.catalog is not None
+    for name, value in command.sets:
+        _set(work, c.SetSetting(name, value), portal)
+    portal.result = work.catalog.run(command, portal.prepared.oids, portal.raw, portal.formats)
+    portal.tag = f"SELECT {portal.result.left}"
 
 
 def _copy_out(work: Work, command: Copy, portal: Portal) -> None:
@@ -149,6 +184,11 @@ def _copy_out(work: Work, command: Copy, portal: Portal) -> None:
     assert command.query is not None
     if command.table is None:
         work.offset += command.query_offset
+    if command.subscribes:
+        statement = work.prepare(command.query, ()).statement
+        assert isinstance(statement, st.Subscribe)
+        open_stream(work, portal, statement)
+        return
     answer = work.session.execute(command.query)[-1]
     portal.result = Result.of(answer.table, ())
     portal.tag = f"COPY {answer.table.num_rows}"
@@ -164,6 +204,11 @@ COMMANDS: tuple[tuple[type[Command], Callable[[Work, Any, Portal], None]], ...] 
     (c.Declare, _declare),
     (c.Fetch, _fetch),
     (c.CloseCursor, _close),
-    (c.Unlisten, _unlisten),
+    (Listen, run_listen),
+    (Unlisten, run_unlisten),
+    (Notify, run_notify),
+    (Prepare, run_prepare),
+    (Execute, run_execute),
     (Copy, _copy_out),
+    (CatalogQuery, _catalog),
 )

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from penstock.gateway.catalog.query import NO_VALUES, RawResult, RawValues
 from penstock.gateway.command import Command
 from penstock.gateway.result import Result
 from penstock.gateway.types import ColumnType
 from penstock.sql import statements as st
 from penstock.sql.binding import Typed
+
+if TYPE_CHECKING:
+    from penstock.gateway.stream import Stream
 
 Values = list[Typed | str | None]
 
@@ -25,6 +30,7 @@ class Prepared:
     ducks: tuple[str | None, ...] = ()
     columns: list[tuple[str, ColumnType]] | None = None
     described: bool = False
+    notifies: bool = False  # SELECT pg_notify(...): the statement gives its arguments
 
 
 @dataclass
@@ -34,9 +40,18 @@ class Portal:
     prepared: Prepared
     values: Values
     formats: tuple[int, ...]
-    result: Result | None = None
+    result: Result | RawResult | None = None
+    stream: Stream | None = None  # of SUBSCRIBE, whose rows have no end
     tag: str = ""
     done: bool = False
     hold: bool = False
+    raw: RawValues = NO_VALUES  # of a catalog query: the values as they came
     notices: list[str] = field(default_factory=list)
     reports: list[bytes] = field(default_factory=list)  # settings that have changed
+
+    @property
+    def columns(self) -> list[tuple[str, ColumnType]] | None:
+        """The columns of its rows; None if it has none, or has not run yet."""
+        if self.stream is not None:
+            return self.stream.columns
+        return None if self.result is None else self.result.columns

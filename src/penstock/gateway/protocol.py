@@ -76,6 +76,11 @@ class Connection:
         """How much has come and has not been read."""
         return len(self._buffer) + sum(len(piece) for piece in list(self._came))
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether the client is between two queries."""
+        return self.state is State.READY and not self._extended
+
     def next_message(self) -> m.Message | None:
         """The next message that counts; None until more bytes come."""
         try:

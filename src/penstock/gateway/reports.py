@@ -22,6 +22,6 @@ def error_report(error: PenstockError, offset: int = 0, severity: str = "ERROR")
     )
 
 
-def notice_report(text: str) -> bytes:
-    """NoticeResponse: a warning."""
-    return b.report(b"N", {"S": "WARNING", "V": "WARNING", "C": "01000", "M": text})
+def notice_report(text: str, severity: str = "WARNING", code: str = "01000") -> bytes:
+    """NoticeResponse: a warning, unless it says otherwise."""
+    return b.report(b"N", {"S": severity, "V": severity, "C": code, "M": text})

@@ -21,3 +21,23 @@ def without_catalog(sql: str, functions: Collection[str]) -> str:
         if wanted and fold(name.text) in functions:
             sql = sql[: schema.offset] + " " * (name.offset - schema.offset) + sql[name.offset :]
     return sql
+
+
+def without_public(sql: str) -> str:
+    """`public.orders` and `penstock.public.orders` as `orders`, after as many spaces: there is one schema.
+
+    >>> without_public('SELECT "public"."t".id FROM penstock.public.t')
+    'SELECT          "t".id FROM                 t'
+    """
+    if "public" not in sql.lower():
+        return sql
+    tokens = [t for t in tokenize(sql) if t.kind not in ("space", "comment")]
+    words = [t.text.strip('"').lower() if t.kind in ("word", "quoted") else t.text for t in tokens]
+    for i in range(len(tokens) - 2):
+        if words[i : i + 2] != ["public", "."] or tokens[i + 2].kind not in ("word", "quoted"):
+            continue
+        first = i - 2 if i >= 2 and words[i - 2 : i] == ["penstock", "."] else i
+        if first == 0 or words[first - 1] != ".":
+            start, end = tokens[first].offset, tokens[i + 2].offset
+            sql = sql[:start] + " " * (end - start) + sql[end:]
+    return sql

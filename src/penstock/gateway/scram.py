@@ -11,32 +11,15 @@ import binascii
 import hashlib
 import hmac
 import secrets
-import stringprep
-import unicodedata
-from dataclasses import dataclass
 
 from penstock.base.limits import SCRAM_ITERATIONS
+from penstock.engine.passwords import Verifier, verifier
 from penstock.gateway.errors import AuthenticationFailed, ProtocolError
+
+__all__ = ["MECHANISM", "Exchange", "Verifier", "nobody", "verifier"]
 
 MECHANISM = "SCRAM-SHA-256"
 _NO_CHANNEL = (b"n", b"y")  # no channel binding, or "you do not seem to have any"
-
-
-@dataclass(frozen=True)
-class Verifier:
-    """What is kept of a password."""
-
-    salt: bytes
-    iterations: int
-    stored_key: bytes
-    server_key: bytes
-
-
-def verifier(password: str, salt: bytes | None = None, iterations: int = SCRAM_ITERATIONS) -> Verifier:
-    salt = secrets.token_bytes(16) if salt is None else salt
-    salted = hashlib.pbkdf2_hmac("sha256", _prepared(password).encode(), salt, iterations)
-    client_key = _hmac(salted, b"Client Key")
-    return Verifier(salt, iterations, hashlib.sha256(client_key).digest(), _hmac(salted, b"Server Key"))
 
 
 def nobody(user: str, secret: bytes) -> Verifier:
@@ -111,19 +94,3 @@ def _decoded(data: bytes) -> bytes:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         raise ProtocolError("a SCRAM message is not base64") from None
-
-
-def _prepared(password: str) -> str:
-    """SASLprep, as far as Postgres goes: a password that it refuses is taken as it is."""
-    mapped = "".join(
-        " " if stringprep.in_table_c12(c) else c for c in password if not stringprep.in_table_b1(c)
-    )
-    normal = unicodedata.normalize("NFKC", mapped)
-    tables = (
-        stringprep.in_table_c12, stringprep.in_table_c21_c22, stringprep.in_table_c3, stringprep.in_table_c4,
-        stringprep.in_table_c5, stringprep.in_table_c6, stringprep.in_table_c7, stringprep.in_table_c8,
-        stringprep.in_table_c9, stringprep.in_table_a1,
-    )  # fmt: skip
-    if not normal or any(test(c) for c in normal for test in tables):
-        return password
-    return normal

@@ -9,33 +9,45 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
 import itertools
 import logging
 import secrets
 import ssl
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from penstock.base.errors import PenstockError
 from penstock.base.limits import (
     CONNECTIONS_MAX,
     LOGIN_SECONDS_MAX,
+    NOTIFICATIONS_WAITING_MAX,
     READ_AHEAD_BYTES_MAX,
     RUNNING_STATEMENTS_MAX,
     SEND_BYTES,
 )
 from penstock.engine.flow import Flow
+from penstock.engine.outline import extra_relations
 from penstock.engine.session import Session
+from penstock.engine.system import RELATIONS, SCHEMA
 from penstock.gateway import backend as b
 from penstock.gateway import messages as m
+from penstock.gateway.catalog.query import CatalogDoor, private_postgres
+from penstock.gateway.channels import Channels, Mailbox, Outbox
 from penstock.gateway.dialogue import Dialogue
-from penstock.gateway.errors import ProtocolError, ServerStops, TooManyConnections
+from penstock.gateway.errors import NotificationsLost, ProtocolError, ServerStops, TooManyConnections
 from penstock.gateway.login import DATABASE, Access, Login, options_of
+from penstock.gateway.pause import Pause
 from penstock.gateway.protocol import Connection, State
 from penstock.gateway.reports import error_report, notice_report
 from penstock.gateway.settings import VERSION, ClientSettings
+from penstock.sql.tokens import quote
+from penstock.state.scattered import Rows
 
 LOG = logging.getLogger("penstock.gateway")
+Portion = tuple[bytes, bool, Pause | None]
 
 
 class Server:
@@ -44,16 +56,25 @@ class Server:
     def __init__(self, flow: Flow, access: Access | None = None, tls: ssl.SSLContext | None = None) -> None:
         self.flow = flow
         self.access = access or Access()
+        _make_roles(flow, self.access)
         self.tls = tls
+        system = extra_relations(SCHEMA, [(r.name, r.columns) for r in RELATIONS])
+        self.private = private_postgres(flow, system)
         self.pool = ThreadPoolExecutor(RUNNING_STATEMENTS_MAX, "penstock-statement")
         self.clients: dict[int, Client] = {}  # those that were let in, by process number
         self.everyone: set[Client] = set()
+        self.channels = Channels()
+        self.resting: set[Client] = set()  # those whose statement pauses
         self._numbers = itertools.count(1)
         self._listener: asyncio.Server | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._silence: Callable[[], None] = lambda: None
+        self._heard = False  # the bell has rung, and the loop has not looked yet
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; the address, with the port that was taken if 0 was asked for."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
+        self._silence = self.flow.bell.listen(self._ring)
         self._listener = await loop.create_server(lambda: Client(self), host, port)
         address = self._listener.sockets[0].getsockname()
         return str(address[0]), int(address[1])
@@ -62,12 +83,33 @@ class Server:
         """End all connections, and wait for the statements that cannot be stopped half-way."""
         if self._listener is not None:
             self._listener.close()
+        self._silence()
         for client in list(self.everyone):
             client.end(ServerStops("terminating connection due to administrator command"))
         tasks = [client.task for client in self.everyone if client.task is not None]
         if tasks:
             await asyncio.wait(tasks)
+        await asyncio.get_running_loop().run_in_executor(self.pool, self.private.close)
         self.pool.shutdown()
+
+    def _ring(self, epoch: int, changes: Mapping[str, Rows]) -> None:
+        """The flow has something new; in any thread, perhaps under its lock."""
+        self.channels.note(epoch, changes)
+        if not self._heard:
+            self._heard = True
+            self.soon(self._look)
+
+    def soon(self, function: Callable[[], None]) -> None:
+        """Call a function in the event loop, from any thread."""
+        assert self._loop is not None
+        with suppress(RuntimeError):  # the loop has ended, and all clients with it
+            self._loop.call_soon_threadsafe(function)
+
+    def _look(self) -> None:
+        self._heard = False
+        self.channels.tell(self.flow.settled_epoch)
+        for client in list(self.resting):
+            client.look()
 
     def admit(self, client: Client) -> int:
         """A process number for a client."""
@@ -77,6 +119,25 @@ class Server:
         self.clients[number] = client
         return number
 
+    def activity(self) -> list[dict[str, object]]:
+        """The clients, as pg_stat_activity shows them: of what they do, the kind of statement."""
+        found: list[dict[str, object]] = []
+        for number, client in list(self.clients.items()):
+            session = client.session
+            if session is None:
+                continue
+            address, port = client.address
+            since = session.running_since_us
+            found.append(
+                {
+                    "pid": number, "role": session.role, "application": session.application or "",
+                    "address": address, "port": port, "began": session.began_us / 1e6,
+                    "since": None if since is None else since / 1e6,
+                    "state": "idle" if session.running is None else "active", "query": session.running or "",
+                }
+            )  # fmt: skip
+        return found
+
     def cancel(self, request: m.CancelRequest) -> None:
         """Stop what a client runs. Nobody is told whether there was one: the request proves nothing else."""
         client = self.clients.get(request.process)
@@ -84,6 +145,7 @@ class Server:
             given, wanted = str(request.secret).encode(), str(client.secret).encode()
             if hmac.compare_digest(given, wanted):
                 client.session.cancel()
+                client.wake()
 
 
 class Client(asyncio.Protocol):
@@ -96,7 +158,7 @@ class Client(asyncio.Protocol):
         self.task: asyncio.Task[None] | None = None
         self._number = 0
         self._connection = Connection()
-        self._login = Login(self._connection, server.access)
+        self._login = Login(self._connection, server.access)  # until we know where the client is
         self._dialogue: Dialogue | None = None
         self._transport: asyncio.Transport | None = None
         self._arrived = asyncio.Event()
@@ -106,12 +168,24 @@ class Client(asyncio.Protocol):
         self._encrypted = False
         self._gone = False
         self._timer: asyncio.TimerHandle | None = None
+        self._busy = False  # statements run
+        self._pause: Pause | None = None
+        self._woken = asyncio.Event()
+        self._mailbox: Mailbox | None = None
+
+    @property
+    def address(self) -> tuple[str | None, int | None]:
+        """Where the client is: its host and port."""
+        peer = None if self._transport is None else self._transport.get_extra_info("peername")
+        return (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) and len(peer) >= 2 else (None, None)
 
     # -- asyncio's calls ---------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        is_local = _is_this_machine(transport.get_extra_info("peername"))
+        self._login = Login(self._connection, self.server.access, self.server.flow.access, is_local)
         loop = asyncio.get_running_loop()
         self.server.everyone.add(self)
         self._timer = loop.call_later(LOGIN_SECONDS_MAX, self._late)
@@ -129,6 +203,7 @@ class Client(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._writable.set()
+        self._deliver()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._gone = True
@@ -136,6 +211,7 @@ class Client(asyncio.Protocol):
         self._arrived.set()
         if self.session is not None:
             self.session.cancel()
+        self.wake()
 
     def _late(self) -> None:
         if not self._login.done and self._transport is not None:
@@ -171,19 +247,66 @@ class Client(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
         if self.session is not None:
-            await asyncio.get_running_loop().run_in_executor(self.server.pool, self.session.close)
+            closing = self.session.close if self._dialogue is None else self._dialogue.close
+            await asyncio.get_running_loop().run_in_executor(self.server.pool, closing)
         self.server.everyone.discard(self)
 
     def end(self, error: PenstockError) -> None:
         """The server ends the connection, in the middle of whatever it is."""
         if self._transport is not None and not self._gone:
-            self._write(error_report(error, severity="FATAL"))
-            self._transport.close()
+            if self._writable.is_set():
+                self._write(error_report(error, severity="FATAL"))
+                self._transport.close()
+            else:  # it takes nothing, so it would never be sent
+                self._transport.abort()
         self._gone = True
         self._arrived.set()
         self._writable.set()
         if self.session is not None:
             self.session.cancel()
+        self.wake()
+
+    # -- pauses and notifications --------------------------------------------------------------
+
+    def look(self) -> None:
+        """The flow has something new: go on, if it is what the statement waits for."""
+        if self._pause is not None and self._pause.ready():
+            self.wake()
+
+    def wake(self) -> None:
+        """Go on after a pause."""
+        self._woken.set()
+
+    async def _rest(self, pause: Pause) -> None:
+        """Wait as a statement asks for; no thread waits with it."""
+        self._woken.clear()
+        self._pause = pause
+        self.server.resting.add(self)
+        try:
+            self.look()  # what has come before this client was among the resting
+            if self.session is not None and self.session.is_cancelled:
+                return
+            left = None if pause.until is None else max(pause.until - time.monotonic(), 0)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), left)
+        finally:
+            self.server.resting.discard(self)
+            self._pause = None
+
+    def _deliver(self) -> None:
+        """Send notifications, if the client does nothing just now and has room for them."""
+        if self._gone or self._mailbox is None or self._dialogue is None:
+            return
+        if self._mailbox.overflowed:
+            self.end(
+                NotificationsLost(
+                    f"more than {NOTIFICATIONS_WAITING_MAX:,} notifications wait for this client "
+                    "(NOTIFICATIONS_WAITING_MAX)",
+                    hint="Read them, and keep transactions short while you LISTEN.",
+                )
+            )
+        elif not self._busy and self._writable.is_set():
+            self._write(self._dialogue.mail())
 
     def _write(self, data: bytes) -> None:
         if self._transport is not None and not self._gone and data:
@@ -246,14 +369,18 @@ class Client(asyncio.Protocol):
         }
         loop = asyncio.get_running_loop()
         self.session = await loop.run_in_executor(
-            self.server.pool, lambda: self.server.flow.session(define_at_once=True, constants=constants)
+            self.server.pool,
+            lambda: self.server.flow.session(define_at_once=True, constants=constants, role=user),
         )
-        self.session.actor = user
         self.session.application = dict(options_of(self._login.parameters)).get("application_name")
         settings = ClientSettings(self.session, user)
         given = [settings.at_start(name, value) for name, value in options_of(self._login.parameters)]
         warnings = [notice_report(text) for text in given if text is not None]
-        self._dialogue = Dialogue(self._connection, self.session, settings, constants)
+        server = self.server
+        catalog = CatalogDoor(server.private, server.flow, self.session, user, self._number, server.activity)
+        self._mailbox = Mailbox(self._number, lambda: self.server.soon(self._deliver), self.session.may_read)
+        outbox = Outbox(self.server.channels, self._mailbox)
+        self._dialogue = Dialogue(self._connection, self.session, settings, constants, catalog, outbox)
         parts = [b.parameter_status(name, value) for name, value in settings.reported()]
         parts += [*warnings, b.backend_key(self._number, self.secret), self._dialogue.ready()]
         self._write(b"".join(parts))
@@ -266,15 +393,20 @@ class Client(asyncio.Protocol):
         """Answer all messages that are there, in a thread, and write what they give as the client takes it."""
         loop = asyncio.get_running_loop()
         portions = self._portions()
+        self._busy = True
         while not self._gone:
-            data, more = await loop.run_in_executor(self.server.pool, _next, portions)
+            data, more, pause = await loop.run_in_executor(self.server.pool, _next, portions)
             self._write(data)
             if not more:
-                return
+                break
             await self._writable.wait()
+            if pause is not None and not self._gone:
+                await self._rest(pause)
+        self._busy = False
+        self._deliver()
 
-    def _portions(self) -> Iterator[tuple[bytes, bool]]:
-        """Bytes to write, and whether there are more; in a thread of the pool."""
+    def _portions(self) -> Iterator[Portion]:
+        """Bytes to write, whether there are more, and for what to wait before; in a thread of the pool."""
         assert self._dialogue is not None
         gathered: list[bytes] = []
         size = 0
@@ -286,14 +418,29 @@ class Client(asyncio.Protocol):
                 for piece in self._dialogue.handle(message):
                     gathered.append(piece)
                     size += len(piece)
-                    if size >= SEND_BYTES:
-                        yield b"".join(gathered), True
+                    pause = piece if isinstance(piece, Pause) else None
+                    if size >= SEND_BYTES or pause is not None:
+                        yield b"".join(gathered), True, pause
                         gathered, size = [], 0
         except ProtocolError as error:
             self._connection.close()
             gathered.append(error_report(error, severity="FATAL"))
-        yield b"".join(gathered), False
+        yield b"".join(gathered), False, None
 
 
-def _next(portions: Iterator[tuple[bytes, bool]]) -> tuple[bytes, bool]:
+def _make_roles(flow: Flow, access: Access) -> None:
+    """The roles of a file that the flow does not know are made: superusers, as all were before there were rights."""
+    for name in access.roles:
+        if name not in flow.access().roles:
+            flow.sql(f"CREATE ROLE {quote(name)} LOGIN SUPERUSER")
+
+
+def _is_this_machine(peer: object) -> bool:
+    """Whether a client's address is one of this machine's own; that of a socket in a folder is none."""
+    if not isinstance(peer, tuple) or not peer:
+        return True
+    return ipaddress.ip_address(str(peer[0]).partition("%")[0]).is_loopback
+
+
+def _next(portions: Iterator[Portion]) -> Portion:
     return next(portions)

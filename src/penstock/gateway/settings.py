@@ -12,10 +12,12 @@ from dataclasses import dataclass
 import penstock
 from penstock.base.errors import InvalidOption
 from penstock.engine.session import ISOLATION_LEVELS, Session
+from penstock.gateway import freshness
 from penstock.gateway.errors import UndefinedSetting
+from penstock.gateway.freshness import Freshness
 from penstock.sql.tokens import fold
 
-VERSION = f"16.0 (penstock {penstock.__version__})"
+VERSION = f"18.0 (penstock {penstock.__version__})"
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,12 @@ class Setting:
     fixed: bool = False
 
 
+# What client_min_messages may be: messages of this kind and of those after it are sent.
+LEVELS = ("debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error")
+
 SETTINGS = (
     Setting("server_version", VERSION, reported=True, fixed=True),
-    Setting("server_version_num", "160000", fixed=True),
+    Setting("server_version_num", "180000", fixed=True),
     Setting("server_encoding", "UTF8", reported=True, fixed=True),
     Setting("client_encoding", "UTF8", ("utf8", "utf-8", "unicode"), reported=True),
     Setting("DateStyle", "ISO, MDY", ("iso", "iso, mdy", "iso,mdy", "iso, dmy", "iso, ymd"), reported=True),
@@ -54,10 +59,11 @@ SETTINGS = (
         ("public", "main", '"$user", public', "public, pg_catalog", ""),
     ),
     Setting("max_identifier_length", "63", fixed=True),
+    Setting("password_encryption", "scram-sha-256", ("scram-sha-256",)),
     Setting("bytea_output", "hex", ("hex",)),
     Setting("lc_collate", "C", fixed=True),
     Setting("lc_ctype", "C.UTF-8", fixed=True),
-    Setting("client_min_messages", "notice"),
+    Setting("client_min_messages", "notice", LEVELS),
     Setting("extra_float_digits", "1"),
     Setting("synchronous_commit", "on", ("on", "true", "1", "yes")),
     Setting("statement_timeout", "0", ("0", "0s", "0ms")),
@@ -79,7 +85,14 @@ class ClientSettings:
         self._session = session
         self._first = {fold(s.name): s.value for s in SETTINGS}
         self._first["session_authorization"] = user
+        self._first["is_superuser"] = "on" if session.is_superuser else "off"
         self._values = dict(self._first)
+        self.freshness = Freshness(session)
+        self._fresh_first: dict[str, str] = {}  # of those that came with the connection
+
+    def tells(self, severity: str) -> bool:
+        """Whether the client wants messages of this kind."""
+        return LEVELS.index(severity) >= LEVELS.index(fold(self._values["client_min_messages"]))
 
     def reported(self) -> Iterator[tuple[str, str]]:
         """What a client is told when it connects."""
@@ -93,6 +106,10 @@ class ClientSettings:
         JDBC sends the time zone of its machine with every connection. To refuse it would be to refuse JDBC: it is
         told the value that holds instead, as all clients are.
         """
+        if fold(name) in freshness.NAMES:
+            self.freshness.set(fold(name), value)
+            self._fresh_first[fold(name)] = value
+            return None
         try:
             self.set(name, value)
         except InvalidOption as error:
@@ -106,8 +123,16 @@ class ClientSettings:
     def set(self, name: str, value: str | None) -> tuple[str, str] | None:
         """Set a setting (None: to its first value); what is to be reported to the client."""
         key = fold(name)
+        if key in freshness.NAMES:
+            self.freshness.set(key, self._fresh_first.get(key) if value is None else value)
+            return None
         setting = _BY_NAME.get(key)
         if setting is None:
+            if key.startswith("penstock."):
+                raise UndefinedSetting(
+                    f'unrecognized configuration parameter "{name}"',
+                    hint=f"There are {', '.join(freshness.NAMES)}.",
+                )
             if "." not in name:
                 raise UndefinedSetting(f'unrecognized configuration parameter "{name}"')
             if value is None:
@@ -139,16 +164,22 @@ class ClientSettings:
 
     def show(self, name: str) -> str:
         key = fold(name)
+        if key in freshness.NAMES:
+            return self.freshness.show(key)
         if key not in self._values:
             raise UndefinedSetting(f'unrecognized configuration parameter "{name}"')
         return self._values[key]
 
     def all(self) -> list[tuple[str, str]]:
         names = {key: setting.name for key, setting in _BY_NAME.items()}
-        return sorted((names.get(key, key), value) for key, value in self._values.items())
+        shown = {**self._values, **{name: self.freshness.show(name) for name in freshness.NAMES}}
+        return sorted((names.get(key, key), value) for key, value in shown.items())
 
     def reset_all(self) -> Iterator[tuple[str, str]]:
         """Everything as it was at first; what is to be reported."""
+        self.freshness = Freshness(self._session)
+        for name, value in self._fresh_first.items():
+            self.freshness.set(name, value)
         for key in list(self._values):
             if key not in _BY_NAME:
                 del self._values[key]

@@ -25,6 +25,11 @@ class Outcome:
     relations: dict[str, Rows] = field(default_factory=dict)
     worked: list[Worked] = field(default_factory=list)
 
+    @property
+    def rows_read(self) -> int:
+        """Rows that tasks took from DataFrames, whatever came of them."""
+        return sum(work.rows_read for work in self.worked)
+
 
 def assemble(
     receipts: Iterable[Receipt],

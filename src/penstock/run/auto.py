@@ -11,14 +11,14 @@ small machine, and every epoch corrects them a little.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from penstock.base.limits import AUTO_ROWS_MIN
 from penstock.circuit.circuit import Circuit, CircuitNode
 from penstock.circuit.operator import Delta
 from penstock.run.compile import Outputs
-from penstock.run.distributed import Distributed, Relations
+from penstock.run.distributed import Distributed, Relations, SourceFrame
 from penstock.run.inline import Epoch, fill, run
 
 INLINE_ROW_S = 1e-6
@@ -59,6 +59,17 @@ class Auto:
             lambda: run(circuit, dict(changes)),
             lambda: self._spark.run(circuit, changes, outputs),
         )
+
+    def run_frames(
+        self,
+        circuit: Circuit,
+        changes: Mapping[int, Delta],
+        outputs: Outputs,
+        frames: Sequence[SourceFrame],
+    ) -> Epoch:
+        """A DataFrame's rows are where Spark is, however many they are."""
+        self._note("spark", sum([len(d) for d in changes.values() if d is not None]), None)
+        return self._spark.run_frames(circuit, changes, outputs, frames)
 
     def fill(
         self,

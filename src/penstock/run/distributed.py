@@ -9,23 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from penstock.base.errors import SparkFailed
 from penstock.circuit.circuit import Circuit, CircuitNode
 from penstock.circuit.operator import Delta
 from penstock.circuit.operators.arrange import Arrange
 from penstock.circuit.operators.look_up import LookUp
 from penstock.run.assemble import Outcome, assemble
 from penstock.run.compile import Compiler, Outputs, add_reached, output_of
-from penstock.run.inline import Epoch
+from penstock.run.inline import Epoch, fill
 from penstock.run.packet import RECEIPT, Packet, pack_delta, pieces
 from penstock.run.program import Program
 from penstock.run.ranges import Ranges
-from penstock.run.receipt import Receipt, decode
+from penstock.run.receipt import Receipt, Worked, decode
 from penstock.run.route import routed
 from penstock.run.wave import TaskFiles, run_wave
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch, Layout
 from penstock.state.batch_file import FileRef, StoredBatch
 from penstock.state.scattered import Rows, Scattered
+from penstock.zset.zset import empty_zset
 
 _MERGED = "merged"
 
@@ -111,7 +113,7 @@ class Distributed:
         epoch = self._epoch(compiler, outputs, outcome)
         found = {node: Scattered(batches) for node, batches in tables.items() if batches}
         placed = epoch.placed or any(isinstance(b, StoredBatch) for t in tables.values() for b in t)
-        return Epoch({**epoch.deltas, **found}, epoch.appends, placed)
+        return Epoch({**epoch.deltas, **found}, epoch.appends, placed, outcome.rows_read)
 
     def fill(
         self,
@@ -129,6 +131,8 @@ class Distributed:
         for id in new:
             if nodes[id].owned:
                 needed.visit(id)
+        if not needed.rows:  # nothing to read: no job is as quick as none
+            return fill(dict(nodes), new, root, lambda id: _nothing(nodes, id, relations), is_known)
         compiler = Compiler(nodes, self.ranges(needed.rows), self.ship)
         for id in needed.order:
             needed.add(compiler, id)
@@ -193,6 +197,11 @@ class Distributed:
         """After an epoch that succeeded."""
 
 
+def _nothing(nodes: Mapping[int, CircuitNode], id: int, relations: Relations) -> Delta:
+    """What an empty relation holds; None for what is none."""
+    return empty_zset(nodes[id].types) if id in relations else None
+
+
 class _Needed:
     """The nodes that fill a new view, inputs before those who use them: see `inline.fill`."""
 
@@ -239,6 +248,25 @@ class _Needed:
 
 def receipts_of(packets: Iterable[Packet]) -> list[Receipt]:
     return [decode(packet.payload) for packet in packets if packet.edge == RECEIPT]
+
+
+def complete(program: Program, first: int, receipts: list[Receipt]) -> list[Receipt]:
+    """The receipts, if every task from wave `first` on has given its own: an epoch is never a part of one."""
+    found = {(r.wave, r.partition) for r in receipts if isinstance(r, Worked)}
+    partitions = range(len(program.ranges))
+    missing = [
+        (wave, p)
+        for wave in range(first, program.last_wave + 1)
+        for p in partitions
+        if (wave, p) not in found
+    ]
+    if missing:
+        raise SparkFailed(
+            f"{len(missing)} tasks of the epoch gave no receipt, the first of them wave {missing[0][0]}, "
+            f"partition {missing[0][1]}",
+            hint="Nothing of it was applied; the same tick can be tried again.",
+        )
+    return receipts
 
 
 def run_first_wave(program: Program, packets: Sequence[Packet], files: TaskFiles) -> list[Packet]:

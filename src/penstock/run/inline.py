@@ -23,6 +23,7 @@ class Epoch:
     deltas: Mapping[int, Delta | Scattered]  # what nodes gave: all of them, or those of views
     appends: list[tuple[Arrangement, Batch]]
     placed: bool = False  # tasks have written some of it to files already
+    rows_read: int = 0  # by tasks, from DataFrames
 
     def commit(self) -> None:
         for arrangement, batch in self.appends:

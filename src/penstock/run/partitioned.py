@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from penstock.run.distributed import Distributed, receipts_of
+from penstock.run.distributed import Distributed, complete, receipts_of
 from penstock.run.packet import Packet, pack_delta
 from penstock.run.program import Program
 from penstock.run.ranges import Ranges
 from penstock.run.receipt import Receipt
-from penstock.run.wave import run_wave, source_packets
+from penstock.run.wave import Used, run_wave, source_packets
 from penstock.state.batch import Batch
 from penstock.state.batch_file import FileRef
 
@@ -47,7 +47,7 @@ class Partitioned(Distributed):
             for packet in waiting:
                 mine[packet.partition].append(packet)
             waiting = [out for p in range(count) for out in run_wave(program, wave, p, mine[p], self._files)]
-        return receipts_of(waiting)
+        return complete(program, 0, receipts_of(waiting))
 
 
 class _Kept:
@@ -63,3 +63,6 @@ class _Kept:
         name = str(len(self._batches))
         self._batches[name] = batch
         return FileRef(name, batch.nbytes(), len(batch), 0, "")
+
+    def used(self) -> Used:
+        return Used()

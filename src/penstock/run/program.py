@@ -106,6 +106,11 @@ class Program:
     merges: tuple[str, ...] = ()  # pieces of state to put together
     types: Mapping[str, tuple[SqlType, ...]] = field(default_factory=dict)  # of the outputs
 
+    @property
+    def begins_with_rows(self) -> bool:
+        """Whether all that it begins with is sent to it: then nothing before the first exchange reads state."""
+        return not (self.stored or self.sources or self.merges)
+
     @cached_property
     def last_wave(self) -> int:
         return max([0, *(s.wave for s in self.steps), *(e.wave for e in self.edges)])

@@ -187,6 +187,15 @@ class Binder:
         named = mentions.relations(self._parsed(sql))
         return {by_name[name.lower()] for name in named if name.lower() in by_name}
 
+    def named(self, sql: str) -> tuple[set[tuple[str, str]], set[str]] | None:
+        """The relations (schema and name) and functions whose names stand anywhere in a query; None if DuckDB's parser cannot tell."""
+        parsed = self._parsed(sql)
+        if parsed.get("error"):
+            return None
+        return mentions.named_relations(parsed), {
+            name for name, count in mentions.functions(parsed) if count >= 0
+        }
+
     def system_references(self, sql: str) -> set[str]:
         """The relations of the schema that is always there which the text itself names, folded."""
         if self._system is None or self._system[0] not in sql.lower():

@@ -45,6 +45,20 @@ def qualified(item: Any, ctes: frozenset[str] = frozenset()) -> set[tuple[str, s
     return found
 
 
+def named_relations(item: Any) -> set[tuple[str, str]]:
+    """Every schema and name in a parse tree at which a relation can stand, also names that a WITH gives."""
+    found: set[tuple[str, str]] = set()
+    if isinstance(item, list):
+        for value in item:
+            found |= named_relations(value)
+    elif isinstance(item, dict):
+        if item.get("type") == "BASE_TABLE" and item.get("table_name"):
+            found.add((item.get("schema_name") or "", item["table_name"]))
+        for value in item.values():
+            found |= named_relations(value)
+    return found
+
+
 def relations(item: Any) -> set[str]:
     """Their names."""
     return {name for _, name in qualified(item)}
@@ -53,6 +67,15 @@ def relations(item: Any) -> set[str]:
 def of_schema(item: Any, schema: str) -> set[str]:
     """The names of those that are in a schema, folded."""
     return {name.lower() for found, name in qualified(item) if found.lower() == schema}
+
+
+def has_table_function(item: Any) -> bool:
+    """Whether a function stands where a relation can, such as range() or query()."""
+    if isinstance(item, list):
+        return any(has_table_function(value) for value in item)
+    if not isinstance(item, dict):
+        return False
+    return item.get("type") == "TABLE_FUNCTION" or any(has_table_function(v) for v in item.values())
 
 
 def functions(item: Any) -> dict[tuple[str, int], None]:

@@ -14,10 +14,18 @@ from penstock.base.errors import SqlSyntaxError
 from penstock.sql.as_of import check_place, has_as_of, take_out
 from penstock.sql.cursor import Cursor
 from penstock.sql.parameters import read_parameters
+from penstock.sql.parse_access import (
+    parse_alter_role,
+    parse_create_role,
+    parse_drop_role,
+    parse_grant,
+    parse_reassign,
+)
 from penstock.sql.parse_alter import parse_alter_system, parse_alter_view
 from penstock.sql.parse_ddl import parse_create, parse_drop
 from penstock.sql.parse_dml import parse_delete, parse_insert, parse_truncate, parse_update, parse_with
 from penstock.sql.parse_inspect import parse_describe, parse_explain, parse_explain_incremental, parse_show
+from penstock.sql.parse_subscribe import parse_subscribe
 from penstock.sql.statements import (
     Begin,
     Commit,
@@ -72,7 +80,7 @@ def split(sql: str) -> list[Slice]:
 
 
 def _parse_one(c: Cursor) -> Statement:
-    if not has_as_of(c.tokens):
+    if c.at("SUBSCRIBE") or not has_as_of(c.tokens):
         return _parse_plain(c)
     c, as_of = take_out(c)
     statement = replace(_parse_plain(c), as_of=as_of)
@@ -195,8 +203,17 @@ STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Cursor, Slice], Statement]], 
     (("ABORT",), parse_rollback),
     (("SAVEPOINT",), parse_savepoint),
     (("RELEASE",), parse_release),
+    (("CREATE", "ROLE"), parse_create_role),
+    (("CREATE", "USER"), parse_create_role),
     (("CREATE",), parse_create),
+    (("DROP", "ROLE"), parse_drop_role),
+    (("DROP", "USER"), parse_drop_role),
     (("DROP",), parse_drop),
+    (("ALTER", "ROLE"), parse_alter_role),
+    (("ALTER", "USER"), parse_alter_role),
+    (("GRANT",), parse_grant),
+    (("REVOKE",), parse_grant),
+    (("REASSIGN",), parse_reassign),
     (("ALTER", "MATERIALIZED", "VIEW"), parse_alter_view),
     (("ALTER", "SYSTEM"), parse_alter_system),
     (("SHOW",), parse_show),
@@ -204,10 +221,11 @@ STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Cursor, Slice], Statement]], 
     (("DESC",), parse_describe),
     (("EXPLAIN", "INCREMENTAL"), parse_explain_incremental),
     (("EXPLAIN",), parse_explain),
+    (("SUBSCRIBE",), parse_subscribe),
 )
 _HINT = (
     "Statements: SELECT (also WITH, VALUES, FROM, TABLE), INSERT, UPDATE, DELETE, TRUNCATE, BEGIN, COMMIT, "
     "ROLLBACK, SAVEPOINT, CREATE TABLE, CREATE VIEW, CREATE MATERIALIZED VIEW, DROP, ALTER MATERIALIZED VIEW, "
     "ALTER SYSTEM, SHOW TABLES, SHOW VIEWS, DESCRIBE, "
-    "EXPLAIN, EXPLAIN INCREMENTAL."
+    "EXPLAIN, EXPLAIN INCREMENTAL, SUBSCRIBE, CREATE ROLE, GRANT, REVOKE."
 )

@@ -66,6 +66,7 @@ def parse_explain(c: Cursor, text: Slice) -> Statement:
 
 def parse_explain_incremental(c: Cursor, text: Slice) -> Statement:
     c.expect("EXPLAIN", "INCREMENTAL")
+    estimate = c.take("(", "ESTIMATE", ")")
     # VIEW is not reserved: alone it is the name of a view.
     if (
         not c.take("MATERIALIZED", "VIEW")
@@ -74,8 +75,10 @@ def parse_explain_incremental(c: Cursor, text: Slice) -> Statement:
         and c.keyword(1) != "."
     ):
         c.take("VIEW")
+    if estimate and c.at_query():
+        c.fail("the name of a view", hint="What a change costs is measured: the view must be there.")
     name, query = _name_or_query(c)
-    return ExplainIncremental(text, read_parameters(c.tokens), name, query)
+    return ExplainIncremental(text, read_parameters(c.tokens), name, query, estimate)
 
 
 def _name_or_query(c: Cursor) -> tuple[str | None, Slice | None]:

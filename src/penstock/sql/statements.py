@@ -7,6 +7,7 @@ expressions stay text: each is a `Slice` that knows where it stands in the whole
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.sql.tokens import quote
@@ -355,8 +356,25 @@ class Explain(Statement):
 class ExplainIncremental(Statement):
     """`EXPLAIN INCREMENTAL v`, `EXPLAIN INCREMENTAL VIEW v`, `EXPLAIN INCREMENTAL SELECT ...`
 
-    Always exactly one of `name` and `query`.
+    Always exactly one of `name` and `query`. `EXPLAIN INCREMENTAL (ESTIMATE) v` tells what a change costs the view.
     """
 
     name: str | None
     query: Slice | None
+    estimate: bool = False
+
+
+@dataclass(frozen=True)
+class Subscribe(Statement):
+    """`SUBSCRIBE TO v WITH (SNAPSHOT = false, PROGRESS) AS OF EPOCH 5`; `since` is the epoch or the time, None: now."""
+
+    name: str
+    name_offset: int
+    snapshot: bool
+    progress: bool
+    since: int | str | None
+
+    def columns(self, of_the_view: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Names and types of what it gives."""
+        progress = [("progress", "BOOLEAN")] if self.progress else []
+        return [("epoch", "BIGINT"), *progress, ("diff", "BIGINT"), *of_the_view]

@@ -14,15 +14,12 @@ if TYPE_CHECKING:
 def _rows(flow: Flow) -> Iterator[tuple[Any, ...]]:
     for s in flow.sessions():
         transaction = s.transaction
-        state = "idle" if s.running is None else "active"
-        if transaction is not None and s.running is None:
-            state = "idle in transaction"
         yield (
             s.number,
             s.actor,
             s.application,
             s.began_us,
-            state,
+            s.state,
             s.running,
             s.running_since_us,
             s.statements,

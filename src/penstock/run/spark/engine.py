@@ -16,16 +16,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.base.errors import PenstockError, SparkFailed
-from penstock.base.limits import PARTITION_ROWS, SENT_BYTES_MAX, SHIPPED_BYTES_MAX
+from penstock.base.limits import (
+    PARTITION_ROWS,
+    SENT_BYTES_MAX,
+    SHIPPED_BYTES_MAX,
+    SPLIT_PARTITIONS_MAX,
+    SPLIT_ROWS_MIN,
+    SPLIT_SHARE,
+)
 from penstock.commit.files import Files
 from penstock.commit.places import Places
 from penstock.run.assemble import Outcome
-from penstock.run.distributed import Distributed, receipts_of, run_first_wave
+from penstock.run.distributed import Distributed, complete, receipts_of, run_first_wave
 from penstock.run.packet import RECEIPT, Packet, pack_delta
 from penstock.run.program import Program
 from penstock.run.ranges import Ranges
 from penstock.run.receipt import Receipt, Worked
+from penstock.run.spark.change_feed import feed_error
 from penstock.run.spark.tasks import DDL, SCHEMA, SourceTask, WaveTask, Written, packet_batch, read_packets
+from penstock.run.wave import Used
 from penstock.state.batch import Batch
 from penstock.state.batch_file import FileRef
 
@@ -67,7 +76,9 @@ class SparkEngine(Distributed):
         self._flush = flush
         self._unwritten = unwritten
         self._cores: int | None = None  # known when there is a session
-        self._uneven: Ranges | None = None  # after partitions that had too much were split
+        self._count = 1  # partitions that the last epoch would have had, had none been split
+        self._ran: Ranges | None = None  # those that it had
+        self._uneven: Ranges | None = None  # those of the next one, after some were split
         self._lock = threading.Lock()
         self.figures = NO_FIGURES
 
@@ -88,9 +99,11 @@ class SparkEngine(Distributed):
         if count is None:
             most = self._cores = self._session().sparkContext.defaultParallelism
             count = most if rows is None else min(most, rows // PARTITION_ROWS + 1)
-        if self._uneven is not None and count > 1 and len(self._uneven) >= count:
-            return self._uneven
-        return Ranges.even(count)
+        self._count = count
+        keeps = self._uneven is not None and count > 1 and len(self._uneven) > count
+        self._ran = self._uneven if keeps else Ranges.even(count)
+        assert self._ran is not None
+        return self._ran
 
     def cores(self) -> int:
         return os.cpu_count() or 1 if self._cores is None else self._cores
@@ -113,8 +126,20 @@ class SparkEngine(Distributed):
         self._uneven = self._split(outcome.worked)
 
     def _split(self, worked: Iterable[Worked]) -> Ranges | None:
-        """Partitions that had far more rows than the others are cut in two for the next epoch."""
-        return None
+        """The partitions of the next epoch: those that had far more to do than the others are cut in two.
+
+        No data is moved: state is sorted by hash, so a smaller range is a smaller slice of the same files."""
+        ran = self._ran
+        if ran is None or len(ran) == 1:
+            return None
+        rows = [0] * len(ran)
+        for work in worked:
+            rows[work.partition] += work.rows
+        share = sum(rows) / len(ran)
+        heavy = [p for p, n in enumerate(rows) if n > SPLIT_ROWS_MIN and n > SPLIT_SHARE * share]
+        if not heavy:
+            return ran if len(ran) > len(Ranges.even(self._count)) else None
+        return ran.split(heavy) if len(ran) + len(heavy) <= SPLIT_PARTITIONS_MAX * self._count else ran
 
     # -- the job ---------------------------------------------------------------------------
 
@@ -123,21 +148,24 @@ class SparkEngine(Distributed):
     ) -> Iterable[Receipt]:
         known: list[Packet] = []
         first = 0
-        if len(program.ranges) > 1 and not program.stored and not program.sources:
+        if len(program.ranges) > 1 and program.begins_with_rows:
             # Nothing before the first exchange has state: it is done where the rows are.
-            found = run_first_wave(program, packets, _NoFiles(self._files))
-            known = [p for p in found if p.edge == RECEIPT]
-            packets = [p for p in found if p.edge != RECEIPT]
+            made = run_first_wave(program, packets, _NoFiles(self._files))
+            known = [p for p in made if p.edge == RECEIPT]
+            packets = [p for p in made if p.edge != RECEIPT]
             first = 1
             if not packets:
                 return receipts_of(known)
         with self._lock:
-            return receipts_of([*known, *self._run(program, first, packets, frames)])
+            found = self._run(program, first, packets, frames)
+        return complete(program, first, receipts_of([*known, *found]))
 
     def _run(
         self, program: Program, first: int, packets: Sequence[Packet], frames: Sequence[Any]
     ) -> list[Packet]:
-        spark = self._session()
+        spark = (
+            frames[0].sparkSession if frames else self._session()
+        )  # a stream's batches have one of their own
         written = Written.of(program, self._places, self._files.session)
         count = len(program.ranges)
         with _one_job(spark), self._counted(spark, count):
@@ -231,9 +259,15 @@ class _NoFiles:
     def write(self, batch: Batch) -> FileRef:
         return self._files.write(batch.hashes, batch.columns, batch.measures)
 
+    def used(self) -> Used:
+        return Used()
+
 
 def _failure(error: Exception) -> PenstockError:
     """What went wrong on Spark, in one line; the rest is the cause that the error has."""
+    known = feed_error(error)
+    if known is not None:
+        return known
     text = str(getattr(error, "desc", None) or error).strip()
     lines = [line for line in text.splitlines() if line.strip()]
     said = next((line for line in reversed(lines) if "Error" in line or "Exception" in line), "")

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 SETTINGS = {
     "spark.app.name": "penstock",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
     "spark.sql.session.timeZone": "UTC",
     "spark.python.worker.reuse": "true",
 }
+
+# Where tasks find the penstock that is installed here, the process that they are forked from has it loaded.
+DAEMON = "penstock.run.spark.daemon"
 
 
 class Spark:
@@ -105,8 +108,10 @@ class Spark:
         from pyspark.sql import SparkSession
 
         os.environ.setdefault("PYTHONHASHSEED", "0")
-        builder = SparkSession.builder.master(self._master or "local[*]")
-        for name, value in {**SETTINGS, **self._config}.items():
+        master = self._master or "local[*]"
+        builder = SparkSession.builder.master(master)
+        here = {"spark.python.daemon.module": DAEMON} if master.startswith("local") else {}
+        for name, value in {**SETTINGS, **here, **self._config}.items():
             builder = builder.config(name, value)
         try:
             session = builder.getOrCreate()

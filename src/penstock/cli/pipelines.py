@@ -1,0 +1,51 @@
+"""penstock pipelines run SPEC URL: make the tables and views of a Declarative Pipeline in a flow."""
+
+from __future__ import annotations
+
+import argparse
+
+from penstock import pipelines
+from penstock.base.errors import FlowNotFound
+from penstock.cli.amounts import plural
+from penstock.cli.command import FINE, USAGE, Command
+from penstock.cli.options import add_yes, may_write, storage_options
+from penstock.cli.terminal import Terminal
+from penstock.engine.flow import Flow
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=["run"], help="what to do")
+    parser.add_argument(
+        "spec", metavar="SPEC", help="spark-pipeline.yml, a folder, or a file of Python or SQL"
+    )
+    parser.add_argument("url", metavar="URL", help="where the flow is, or is to be")
+    add_yes(parser)
+
+
+def run(options: argparse.Namespace, terminal: Terminal) -> int:
+    (given,) = storage_options(options, options.url)
+    try:
+        if not may_write(options.url, given, options.yes, terminal):
+            return USAGE
+    except FlowNotFound:
+        terminal.note(f"{options.url} is a new flow.")
+    with Flow(options.url, storage_options=given) as flow:
+        made = pipelines.run(flow, options.spec)
+        for name, kind in made.relations.items():
+            terminal.say(f"{name}: {kind}")
+        terminal.say(f"{plural(len(made.relations), 'relation')} as of epoch {flow.epoch}.")
+        if made.stream is not None:
+            terminal.note("The streams are read until they end, or until Ctrl-C.")
+            made.stream.await_termination()
+    return FINE
+
+
+COMMAND = Command(
+    "pipelines",
+    "make the tables and views of a Declarative Pipeline, and feed them (opens for writing)",
+    "Runs the files of a pipeline whose import is `from penstock import pipelines as dp`: its views are kept\n"
+    "fresh by the flow at URL, which is made if it is not there. It needs Spark, for what the functions mean.\n"
+    "Tables that read streams are fed until the streams end.",
+    add_arguments,
+    run,
+)
