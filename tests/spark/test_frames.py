@@ -77,4 +77,5 @@ def test_changes_and_refusals(pair: Pair) -> None:
         pair.tick({table: rows})
         assert pair.flow.epoch == epoch, what
     pair.flow.use_engine("inline")
-    pair.tick({"t": t(one(20))})
+    pair.tick({"t": t(one(20))})  # its rows come to this process
+    pair.tick({"t": pa.table({"id": [20, 21], "v": [3, 4]})}, mode="upsert")
