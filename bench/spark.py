@@ -20,6 +20,8 @@ from bench.scale import SEED, Settings
 from bench.spark_session import CORES, read_parquet, spark_engine, work_out, write_parquet
 from bench.spark_views import many_views
 from penstock import Flow, Spark
+from penstock.base.errors import SparkUnavailable
+from penstock.run.spark.ready import make_ready
 
 WARM_UPS = 8  # Java compiles what it has run often
 ROUNDS = 5
@@ -37,6 +39,10 @@ _random = np.random.default_rng(SEED)
 
 
 def measure(settings: Settings) -> Section:
+    try:
+        make_ready()
+    except SparkUnavailable as missing:
+        return Section((), f"Spark was not measured: {missing.message}. {missing.hint}\n")
     folder = settings.folder / "spark"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
