@@ -120,7 +120,7 @@ HEADER = (
 def line(partitions: int, found: list[dict[str, Any]]) -> str:
     """The first epoch, and the median of the others."""
     first, *others = found
-    every = sum((one["asked"] for one in others), Counter())
+    every: Counter[str] = sum((one["asked"] for one in others), Counter())
     numbers = [
         f"{first[name]:.4g}/{median(one[name] for one in others):.4g}" for name in first if name != "asked"
     ]
@@ -188,7 +188,7 @@ def cpu_seconds(without: int) -> float:
                 continue  # it has just ended
             parents[int(entry.name)] = int(fields[1])
             ticks[int(entry.name)] = int(fields[11]) + int(fields[12])
-    del parents[without]
+    parents.pop(without, None)
     ours = {os.getpid()}
     for _ in range(4):  # Java, its daemon, the tasks' processes
         ours |= {pid for pid, parent in parents.items() if parent in ours}
