@@ -215,6 +215,11 @@ PREPARED_MAX = 10_000
 ENCODE_ROWS_MAX = 8_192
 SEND_BYTES = 64 << 10
 
+# Rows that are taken from DuckDB at a time while a client takes them, and results of one client that can be half-way
+# at the same time; further ones are worked out whole. Each has a connection to DuckDB.
+STREAM_ROWS = 8_192
+STREAMS_MAX = 16
+
 # Below this many rows a plain loop is faster than the vectorised encoder.
 PLAIN_ROWS_MAX = 32
 
@@ -228,3 +233,18 @@ SCRAM_ITERATIONS = 4_096
 # and at most so many of its rows are gone: each of those cuts it in two.
 VISIBLE_REST_SHARE_MAX = 0.25
 VISIBLE_GONE_ROWS_MAX = 5_000
+
+# A piece of state of up to this many rows is indexed for point reads on the spot, which takes about two
+# milliseconds; larger ones beside the work, once so many reads have asked for it, and up to a size at which the index
+# (12 bytes a row) would be too much. In a flow with a memory limit an index may take this share of it.
+INDEX_AT_ONCE_ROWS_MAX = 20_000
+INDEX_AFTER_READS = 3
+INDEX_ROWS_MAX = 200_000_000
+INDEX_MEMORY_SHARE_MAX = 0.02
+INDEX_ROW_BYTES = 12
+
+# Texts of statements that a session remembers how to answer, and to which it has the answer.
+REMEMBERED_ANSWERS_MAX = 1_024
+
+# Statements longer than this are not worth remembering.
+REMEMBERED_TEXT_MAX = 4_096

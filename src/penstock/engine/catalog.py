@@ -17,6 +17,7 @@ from penstock.sql.tokens import fold
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch
 from penstock.state.contents import Contents
+from penstock.state.finder import Finder
 from penstock.state.grouping import group_rows
 from penstock.state.visible import Visible, visible
 from penstock.zset.types import Schema
@@ -51,6 +52,7 @@ class Table:
     since: int = 0  # the epoch at which it was made
     retain_s: float | None = None  # how long its history is kept; None: as the flow says
     dedup: bool = False  # a delta that repeats the one before it is dropped
+    finders: dict[tuple[int, ...], Finder] = field(default_factory=dict, repr=False, compare=False)  # by columns
 
     def __post_init__(self) -> None:
         self.matching = Matching(self.schema, self.name)
@@ -108,6 +110,7 @@ class MaterializedView:
     id: int = 0  # given by the catalog
     since: int = 0  # the epoch at which it was made
     retain_s: float | None = None  # how long its history is kept; None: as the flow says
+    finders: dict[tuple[int, ...], Finder] = field(default_factory=dict, repr=False, compare=False)  # by columns
 
     def rows(self) -> ZSet:
         return self.contents.rows()

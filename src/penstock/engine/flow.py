@@ -28,7 +28,13 @@ from penstock.base.errors import (
     UndefinedColumn,
     WrongObjectType,
 )
-from penstock.base.limits import CACHE_BYTES_MAX, VERIFY_ROWS_SHOWN
+from penstock.base.limits import (
+    CACHE_BYTES_MAX,
+    INDEX_MEMORY_SHARE_MAX,
+    INDEX_ROW_BYTES,
+    INDEX_ROWS_MAX,
+    VERIFY_ROWS_SHOWN,
+)
 from penstock.base.quantities import seconds, size_bytes
 from penstock.commit.checkpoint import Checkpoint
 from penstock.commit.copying import Progress
@@ -224,7 +230,13 @@ class Flow:
             self._check_open()
             if self._database is None:
                 self._database = connect()
-            return Session(self, SessionReader(self._database, constants or {}), define_at_once)
+            database, functions = self._database, dict(constants or {})
+            return Session(self, lambda: SessionReader(database, functions), define_at_once, functions)
+
+    def _index_rows_max(self) -> int:
+        """The largest piece of state that gets an index for point reads."""
+        limit = self._store.settings.memory_limit if isinstance(self._store, Durable) else None
+        return INDEX_ROWS_MAX if limit is None else int(limit * INDEX_MEMORY_SHARE_MAX) // INDEX_ROW_BYTES
 
     @contextmanager
     def _defining(self) -> Iterator[None]:

@@ -17,7 +17,7 @@ What a transaction sees, and when it is refused:
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -32,12 +32,16 @@ from penstock.base.errors import (
     TransactionError,
     UndefinedSavepoint,
 )
+from penstock.base.limits import STREAMS_MAX
 from penstock.engine import statements as run
+from penstock.engine.at_once import AtOnce
 from penstock.engine.copy_in import copy_in, targets
 from penstock.engine.describe import Description, describe
 from penstock.engine.past_relations import past_relations
 from penstock.engine.read import RowsOf
+from penstock.engine.readers import Readers
 from penstock.engine.session_reader import SessionReader
+from penstock.engine.stream import Stream
 from penstock.engine.transaction import Mark, Transaction
 from penstock.sql import statements as st
 from penstock.sql.binding import Parameters, bind
@@ -61,6 +65,7 @@ class Answer:
     table: pa.Table  # the rows; else the count or the status
     has_rows: bool
     warning: str | None = None
+    stream: Stream | None = None  # the rows, where they are not worked out yet: `table` has the columns then
 
 
 class Session:
@@ -79,16 +84,23 @@ class Session:
     >>> flow.close()
     """
 
-    def __init__(self, flow: Flow, reader: SessionReader | None = None, define_at_once: bool = False) -> None:
+    def __init__(
+        self,
+        flow: Flow,
+        new_reader: Callable[[], SessionReader] | None = None,
+        define_at_once: bool = False,
+        functions: Collection[str] = (),
+    ) -> None:
         self._flow = flow
-        self._reader = reader  # None: the flow's own, under its lock
+        self._readers = None if new_reader is None else Readers(new_reader)  # None: the flow's own, under its lock
+        self._at_once = AtOnce(functions)
         self._define_at_once = define_at_once
         self.isolation = "read committed"  # of transactions that do not say
         self.transaction: Transaction | None = None
         self._serialisable = False
         self._savepoints: list[tuple[str, Mark]] = []
         self._cancel_lock = threading.Lock()
-        self._cancelled = False
+        self._cancelled: str | None = None  # why, if it is
         self._interrupt: Callable[[], None] | None = None  # of the connection that works for us just now
 
     # -- statements ------------------------------------------------------------------------
@@ -110,6 +122,10 @@ class Session:
             raise SqlSyntaxError(f"SQL is text, not {type(sql).__name__}")
         if parameters is None:
             return self.run_parsed(parse(sql), commit)
+        statements = parse(sql)
+        found = self.at_once(statements[0], parameters) if len(statements) == 1 else None
+        if found is not None:
+            return [found]
         bound = bind(sql, parameters)
         try:
             return self.run_parsed(parse(bound.text), commit)
@@ -120,19 +136,13 @@ class Session:
 
     def run_parsed(self, statements: Sequence[st.Statement], commit: str | None = None) -> list[Answer]:
         """The same for statements that have been parsed already."""
-        for s in statements:
-            if s.parameters:
-                raise SqlSyntaxError(
-                    f"the placeholder {s.parameters[0].text} has no value",
-                    hint="Give the values: sql(text, [value, ...]).",
-                    position=s.parameters[0].offset,
-                )
+        self._check_bound(statements)
         flow = self._flow
         answers: list[Answer] = []
         epoch = 0
-        self._cancelled = False
+        self._cancelled = None
         try:
-            if self._reader is not None:
+            if self._readers is not None:
                 for s in statements:
                     answer, made = self._one(s)
                     answers.append(answer)
@@ -147,15 +157,23 @@ class Session:
             flow._settle(epoch, commit)
         return answers
 
+    def _check_bound(self, statements: Sequence[st.Statement]) -> None:
+        for s in statements:
+            if s.parameters:
+                raise SqlSyntaxError(
+                    f"the placeholder {s.parameters[0].text} has no value",
+                    hint="Give the values: sql(text, [value, ...]).",
+                    position=s.parameters[0].offset,
+                )
+
     def _one(self, s: st.Statement) -> tuple[Answer, int]:
         """Run a statement: its answer, and the epoch that it made or 0."""
         flow = self._flow
-        if isinstance(s, st.Query) and not s.as_of and self._reader is not None:
-            with flow._lock:
-                self._begin_statement()
-                self._reader.prepare(flow._core, s.text.text, self._rows_of())
-            with self._working(self._reader.interrupt), run.positions_in(s.text):
-                return _answer(s, self._reader.run(s.text.text)), 0
+        found = self.at_once(s)
+        if found is not None:
+            return found, 0
+        if isinstance(s, st.Query) and not s.as_of and self._readers is not None:
+            return _answer(s, self._open(s).whole()), 0
         with flow._lock:
             self._begin_statement(ends=isinstance(s, (st.Commit, st.Rollback, st.RollbackTo)))
             before = flow._core.epoch
@@ -169,6 +187,72 @@ class Session:
                     answer = _answer(s, self._run(s))
             epoch = flow._core.epoch
             return answer, epoch if epoch > before else 0
+
+    def at_once(
+        self, s: st.Statement, values: Parameters = (), wait: bool = True
+    ) -> Answer | None:
+        """The answer to a query, if it can be given without DuckDB; else None. With `wait` False also where the
+        flow is at work."""
+        if not isinstance(s, st.Query) or s.as_of or len(values) != s.parameter_count:
+            return None
+        flow, text = self._flow, s.text.text
+        if isinstance(values, Mapping) or not flow._lock.acquire(blocking=wait):
+            return None
+        try:
+            self._begin_statement()
+            table = self._at_once.constant(text)
+            transaction = self.transaction
+            if table is None and (transaction is None or not (transaction.changes or self._serialisable)):
+                table = self._at_once.read(flow._core, text, values, flow._index_rows_max())
+            return None if table is None else _answer(s, table)
+        finally:
+            flow._lock.release()
+
+    def start(self, sql: str, s: st.Statement, values: Sequence[Any] = ()) -> Answer:
+        """Run one statement, `s` of `sql`. The rows of a query may come as a stream."""
+        if not isinstance(s, st.Query) or s.as_of or self._readers is None:
+            return self.execute(sql, values)[-1] if values else self.run_parsed([s])[-1]
+        found = self.at_once(s, values)
+        if found is not None:
+            return found
+        self._cancelled = None
+        if not values:
+            self._check_bound([s])
+            return self._started(s)
+        bound = bind(sql, values)
+        try:
+            (whole,) = parse(bound.text)
+            assert isinstance(whole, st.Query)
+            return self._started(whole)
+        except PenstockError as error:
+            if error.position is not None:
+                error.position = bound.origin(error.position)
+            raise
+
+    def _started(self, s: st.Query) -> Answer:
+        assert self._readers is not None
+        whole = self._readers.taken >= STREAMS_MAX
+        stream = self._open(s)
+        if stream.ended or whole:
+            return _answer(s, stream.whole())
+        return Answer("SELECT", stream.empty, True, None, stream)
+
+    def _open(self, s: st.Query) -> Stream:
+        """Begin a query over the rows of this moment."""
+        assert self._readers is not None
+        flow, text = self._flow, s.text.text
+        reader = self._readers.take()
+        try:
+            with flow._lock:
+                self._begin_statement()
+                reader.prepare(flow._core, text, self._rows_of())
+        except BaseException:
+            self._readers.give_back(reader)
+            raise
+        stream = Stream(reader, s, self._working, self._readers.give_back)
+        if stream.ended and stream.small is not None:
+            self._at_once.keep(text, stream.small)
+        return stream
 
     def _begin_statement(self, ends: bool = False) -> None:
         self._flow._check_open()
@@ -337,38 +421,46 @@ class Session:
     def _columns(self, sql: str) -> list[tuple[str, str]]:
         """Names and types of a query's columns, as this session's connection gives them."""
         core = self._flow._core
-        if self._reader is None:
+        if self._readers is None:
             return core.reader.columns(sql)
-        self._reader.prepare(core, sql, lambda _: None)
-        return self._reader.columns(sql)
+        reader = self._readers.take()
+        try:
+            reader.prepare(core, sql, lambda _: None)
+            return reader.columns(sql)
+        finally:
+            self._readers.give_back(reader)
 
     # -- cancelling ------------------------------------------------------------------------
 
     @contextmanager
     def _working(self, interrupt: Callable[[], None]) -> Iterator[None]:
         with self._cancel_lock:
-            if self._cancelled:
-                raise QueryCanceled("the statement was cancelled")
+            if self._cancelled is not None:
+                raise QueryCanceled(self._cancelled)
             self._interrupt = interrupt
         try:
             yield
+        except QueryCanceled:
+            if self._cancelled is not None:
+                raise QueryCanceled(self._cancelled) from None
+            raise
         finally:
             with self._cancel_lock:
                 self._interrupt = None
 
-    def cancel(self) -> None:
+    def cancel(self, why: str = "the statement was cancelled") -> None:
         """Stop the statement that runs, from another thread: it raises QueryCanceled if DuckDB works for it or
         it waits for others; applying an epoch is never stopped half-way."""
         with self._cancel_lock:
-            self._cancelled = True
+            self._cancelled = why
             if self._interrupt is not None:
                 self._interrupt()
 
     def close(self) -> None:
         """End the session: an open transaction is forgotten."""
         self.rollback()
-        if self._reader is not None:
-            self._reader.close()
+        if self._readers is not None:
+            self._readers.close()
 
     def __enter__(self) -> Session:
         return self

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from penstock.base.errors import PenstockError, QueryCanceled
-from penstock.base.limits import ENCODE_ROWS_MAX, PREPARED_MAX
+from penstock.base.limits import PREPARED_MAX
 from penstock.engine.session import Session
 from penstock.gateway import backend as b
 from penstock.gateway import messages as m
@@ -74,7 +74,10 @@ class Dialogue:
         elif isinstance(message, m.Execute):
             yield from self._execute(message)
         elif isinstance(message, m.Close):
-            (self._work.statements if message.kind == "S" else self._work.portals).pop(message.name, None)
+            if message.kind == "S":
+                self._work.statements.pop(message.name, None)
+            else:
+                self._work.drop_portal(message.name)
             yield b.CLOSE_COMPLETE
         elif isinstance(message, m.Sync):
             self._work.forget_portals()
@@ -104,7 +107,7 @@ class Dialogue:
     def _query(self, sql: str) -> Iterator[bytes]:
         work = self._work
         pieces = split(sql)
-        work.portals.pop("", None)
+        work.drop_portal("")
         if not pieces:
             yield b.EMPTY_QUERY
         for place, piece in enumerate(pieces):
@@ -122,7 +125,11 @@ class Dialogue:
             work.run(portal)
             if portal.result is not None and not isinstance(command, Copy):
                 yield b.row_description(fields(portal.result.columns, ()))
-            yield from self._send(portal, None)
+            try:
+                yield from self._send(portal, None)
+            finally:
+                if portal.result is not None:
+                    portal.result.close()
         work.end_implicit()
         work.offset = 0
         work.forget_portals()
@@ -136,15 +143,17 @@ class Dialogue:
         portal.notices, portal.reports = [], []
         result = portal.result
         if isinstance(portal.prepared.command, Copy) and result is not None:
+            before = result.at
             yield from self._copy_out(result, portal.prepared.command.options)
+            portal.tag = f"COPY {result.at - before}"
         elif result is not None:
             before = result.at
             yield from result.fetch(rows_max)
-            if result.left:
+            if rows_max is not None and result.at - before == rows_max:  # also where these were the last
                 yield b.PORTAL_SUSPENDED
                 return
             # A tag counts what this call gave, so that the counts of several add up.
-            if portal.tag.startswith(("SELECT ", "FETCH ")):
+            if portal.tag.split()[0] in ("SELECT", "FETCH"):
                 portal.tag = f"{portal.tag.split()[0]} {result.at - before}"
         portal.done = True
         yield b.command_complete(portal.tag)
@@ -236,10 +245,8 @@ class Dialogue:
     def _copy_out(self, result: Result, options: CopyOptions) -> Iterator[bytes]:
         yield b.copy_response(b"H", len(result.types))
         if options.header:
-            yield b.copy_data(header(result.table.column_names, options))
-        while result.left:
-            rows = result.table.slice(result.at, min(result.left, ENCODE_ROWS_MAX))
-            result.skip(rows.num_rows)
+            yield b.copy_data(header(result.names, options))
+        for rows in result.portions(None):
             columns = encoded_columns(rows, result.types, result.formats)
             yield b"".join(b.copy_data(line) for line in lines(columns, rows.num_rows, options))
         yield b.COPY_DONE

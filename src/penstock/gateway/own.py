@@ -16,6 +16,7 @@ from penstock.gateway.errors import DuplicateCursor, UndefinedCursor, UndefinedS
 from penstock.gateway.portals import Portal
 from penstock.gateway.result import Result, spread
 from penstock.gateway.types import TEXT, ColumnType
+from penstock.sql.parse import parse
 
 if TYPE_CHECKING:
     from penstock.gateway.work import Work
@@ -81,7 +82,7 @@ def _discard(work: Work, command: c.Discard, portal: Portal) -> None:
         if work.session.transaction is not None and not work.implicit:
             raise TransactionError("DISCARD ALL cannot run inside a transaction block")
         work.statements.clear()
-        work.portals.clear()
+        work.drop_portals()
         _reset_all(work, c.ResetAll(), portal)
     elif command.what == "PLANS":
         for prepared in work.statements.values():
@@ -121,21 +122,19 @@ def _rows_of(work: Work, name: str) -> Result:
 
 def _fetch(work: Work, command: c.Fetch, portal: Portal) -> None:
     source = _rows_of(work, command.name)
-    start = source.at
-    count = source.skip(command.count)
     if command.moves:
-        portal.tag = f"MOVE {count}"
+        portal.tag = f"MOVE {source.skip(command.count)}"
         return
     own = work.portals[command.name].formats  # those of a BINARY cursor, or of a portal that was bound
     formats = source.formats if own else spread(portal.formats, len(source.types))
-    portal.result = Result(source.table.slice(start, count), source.types, formats)
-    portal.tag = f"FETCH {count}"
+    portal.result = source.window(command.count, formats)
+    portal.tag = "FETCH"
 
 
 def _close(work: Work, command: c.CloseCursor, portal: Portal) -> None:
     if command.name is None:
-        work.portals.clear()
-    elif work.portals.pop(command.name, None) is None:
+        work.drop_portals()
+    elif not work.drop_portal(command.name):
         raise UndefinedCursor(f'cursor "{command.name}" does not exist')
     portal.tag = "CLOSE CURSOR" + (" ALL" if command.name is None else "")
 
@@ -149,9 +148,10 @@ def _copy_out(work: Work, command: Copy, portal: Portal) -> None:
     assert command.query is not None
     if command.table is None:
         work.offset += command.query_offset
-    answer = work.session.execute(command.query)[-1]
-    portal.result = Result.of(answer.table, ())
-    portal.tag = f"COPY {answer.table.num_rows}"
+    (statement,) = parse(command.query)
+    answer = work.session.start(command.query, statement)
+    portal.result = Result.of(answer.table, (), more=answer.stream)
+    portal.tag = "COPY"
 
 
 COMMANDS: tuple[tuple[type[Command], Callable[[Work, Any, Portal], None]], ...] = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -53,42 +54,98 @@ def fields(columns: Sequence[tuple[str, ColumnType]], formats: Sequence[int]) ->
     return [Field(column_name(name), t.oid, t.size, t.modifier, format) for (name, t), format in pairs]
 
 
+class Rows(Protocol):
+    """Where rows come from, a portion at a time: see `engine.stream.Stream`."""
+
+    def next(self) -> pa.Table | None: ...
+
+    def close(self) -> None: ...
+
+
 @dataclass
 class Result:
-    """Rows that are fetched from the front."""
+    """Rows that are fetched from the front: those of `table`, then those of `more`. `at` of them are gone."""
 
     table: pa.Table
     types: list[ColumnType]
     formats: list[int]
+    more: Rows | None = None
     at: int = 0
 
+    def __post_init__(self) -> None:
+        self.names: list[str] = self.table.column_names
+        self._place = 0  # in `table`
+
     @staticmethod
-    def of(table: pa.Table, formats: Sequence[int], announced: Sequence[ColumnType] | None = None) -> Result:
+    def of(
+        table: pa.Table, formats: Sequence[int], announced: Sequence[ColumnType] | None = None,
+        more: Rows | None = None,
+    ) -> Result:  # fmt: skip
         """The bytes are those of the types that were announced: if the answer has others now, it is refused."""
         types = answer_types(table)
         if announced is not None and [t.oid for t in announced] != [t.oid for t in types]:
             raise NotSupported("cached plan must not change result type", hint="Prepare the statement again.")
-        return Result(table, types, spread(formats, len(types)))
+        return Result(table, types, spread(formats, len(types)), more)
 
     @property
     def columns(self) -> list[tuple[str, ColumnType]]:
-        return list(zip(self.table.column_names, self.types, strict=True))
+        return list(zip(self.names, self.types, strict=True))
 
-    @property
-    def left(self) -> int:
-        return self.table.num_rows - self.at
+    def take(self, count: int | None) -> pa.Table | None:
+        """Some of the next rows, at most `count` (None: as many as come at a time); None after the last."""
+        while self._place >= self.table.num_rows:
+            found = None if self.more is None else self.more.next()
+            if found is None:
+                self.more = None
+                return None
+            self.table, self._place = found, 0
+        left = self.table.num_rows - self._place
+        size = min(left, ENCODE_ROWS_MAX if count is None else min(count, ENCODE_ROWS_MAX))
+        whole = size == self.table.num_rows
+        rows = self.table if whole else self.table.slice(self._place, size)
+        self._place += size
+        self.at += size
+        return rows
+
+    def portions(self, count: int | None) -> Iterator[pa.Table]:
+        """The next rows, `count` of them or all."""
+        stop = None if count is None else self.at + count
+        while stop is None or self.at < stop:
+            rows = self.take(None if stop is None else stop - self.at)
+            if rows is None:
+                return
+            yield rows
 
     def skip(self, count: int | None) -> int:
         """Go on without reading; how many rows that were."""
-        taken = self.left if count is None else min(count, self.left)
-        self.at += taken
-        return taken
+        return sum([rows.num_rows for rows in self.portions(count)])
 
-    def fetch(self, count: int | None, formats: Sequence[int] | None = None) -> Iterator[bytes]:
+    def fetch(self, count: int | None) -> Iterator[bytes]:
         """DataRow messages for the next rows (None: all), a portion at a time."""
-        stop = self.at + (self.left if count is None else min(count, self.left))
-        while self.at < stop:
-            size = min(stop - self.at, ENCODE_ROWS_MAX)
-            rows = self.table.slice(self.at, size)
-            self.at += size
-            yield data_rows(rows, self.types, self.formats if formats is None else formats)
+        for rows in self.portions(count):
+            yield data_rows(rows, self.types, self.formats)
+
+    def window(self, count: int | None, formats: list[int]) -> Result:
+        """The next rows as a result of their own, which are taken from this one as they are asked for."""
+        empty = self.table.slice(0, 0)
+        return Result(empty, self.types, formats, Window(self, count))
+
+    def close(self) -> None:
+        """The rows that are left are not wanted."""
+        if self.more is not None:
+            self.more.close()
+            self.more = None
+        self.table = self.table.slice(0, 0)
+
+
+class Window:
+    """The next rows of a result, so many or all."""
+
+    def __init__(self, source: Result, count: int | None) -> None:
+        self._portions = source.portions(count)
+
+    def next(self) -> pa.Table | None:
+        return next(self._portions, None)
+
+    def close(self) -> None:
+        """The rows stay where they are."""

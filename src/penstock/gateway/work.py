@@ -137,7 +137,19 @@ class Work:
     def forget_portals(self) -> None:
         """Portals end with their transaction; cursors that hold their rows do not."""
         if self.session.transaction is None:
-            self.portals = {name: p for name, p in self.portals.items() if p.hold}
+            for name in [name for name, portal in self.portals.items() if not portal.hold]:
+                self.drop_portal(name)
+
+    def drop_portal(self, name: str) -> bool:
+        """Forget a portal with the rows that are left of it; whether there was one."""
+        portal = self.portals.pop(name, None)
+        if portal is not None and portal.result is not None:
+            portal.result.close()
+        return portal is not None
+
+    def drop_portals(self) -> None:
+        for name in list(self.portals):
+            self.drop_portal(name)
 
     def work_out(self, prepared: Prepared, columns: bool) -> None:
         """The types of the parameters and, if asked for, the columns."""
@@ -185,11 +197,8 @@ class Work:
         defines = self.implicit and isinstance(prepared.statement, _DEFINITIONS)
         if defines:  # what came before it in the text is committed first: definitions stand alone
             self.session.execute("COMMIT")
-        if portal.values:
-            answer = self.session.execute(prepared.sql, portal.values)[-1]
-        else:
-            assert prepared.statement is not None
-            answer = self.session.run_parsed([prepared.statement])[-1]
+        assert prepared.statement is not None
+        answer = self.session.start(prepared.sql, prepared.statement, portal.values)
         if defines:
             self.session.begin()
         self._keep(portal, answer)
@@ -198,7 +207,7 @@ class Work:
         if answer.has_rows:
             announced = portal.prepared.columns if portal.prepared.described else None
             types = None if announced is None else [t for _, t in announced]
-            portal.result = Result.of(answer.table, portal.formats, types)
+            portal.result = Result.of(answer.table, portal.formats, types, answer.stream)
         portal.tag = answer.tag
         if answer.warning:
             portal.notices.append(answer.warning)
