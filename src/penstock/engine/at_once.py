@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +15,7 @@ from penstock.engine.point_read import PointRead, point_read
 from penstock.engine.read import with_type_names
 from penstock.engine.showing import arrow_table
 from penstock.sql.tokens import fold, tokenize
+from penstock.zset.zset import ZSet
 
 # Types whose values DuckDB would give in the same Arrow type.
 _PLAIN = (
@@ -24,6 +27,19 @@ _WORDS = ("SELECT", "AS", "NULL", "TRUE", "FALSE")
 _SYMBOLS = ("(", ")", ",", "+", "-", "*", "||")
 
 
+@dataclass(frozen=True)
+class Found:
+    """The rows of a point read, as they lie in the state."""
+
+    read: PointRead
+    rows: ZSet
+
+    @cached_property
+    def table(self) -> pa.Table:
+        schema = self.read.schema
+        return with_type_names(arrow_table(self.rows, schema), [t.duck for t in schema.types])
+
+
 class AtOnce:
     """The texts that one session has come with. `functions` answer with a constant of the session's."""
 
@@ -33,7 +49,7 @@ class AtOnce:
         self._reads_for: tuple[Core, int] | None = None
         self._answers: dict[str, pa.Table] = {}
 
-    def read(self, core: Core, sql: str, values: Sequence[Any], index_rows_max: int) -> pa.Table | None:
+    def read(self, core: Core, sql: str, values: Sequence[Any], index_rows_max: int) -> Found | None:
         """The rows under a key, if that is what the text asks for and they can be found."""
         state = core, core.catalog.changes
         if self._reads_for != state or len(self._reads) >= REMEMBERED_ANSWERS_MAX:
@@ -50,8 +66,7 @@ class AtOnce:
         rows = None if key is None else found.rows(key, index_rows_max)
         if rows is None:
             return None
-        schema = found.schema
-        return with_type_names(arrow_table(rows, schema), [t.duck for t in schema.types])
+        return Found(found, rows)
 
     def constant(self, sql: str) -> pa.Table | None:
         """The answer, if it has been given before and is always the same."""

@@ -52,7 +52,9 @@ class Table:
     since: int = 0  # the epoch at which it was made
     retain_s: float | None = None  # how long its history is kept; None: as the flow says
     dedup: bool = False  # a delta that repeats the one before it is dropped
-    finders: dict[tuple[int, ...], Finder] = field(default_factory=dict, repr=False, compare=False)  # by columns
+    finders: dict[tuple[int, ...], Finder] = field(
+        default_factory=dict, repr=False, compare=False
+    )  # by columns
 
     def __post_init__(self) -> None:
         self.matching = Matching(self.schema, self.name)
@@ -110,7 +112,9 @@ class MaterializedView:
     id: int = 0  # given by the catalog
     since: int = 0  # the epoch at which it was made
     retain_s: float | None = None  # how long its history is kept; None: as the flow says
-    finders: dict[tuple[int, ...], Finder] = field(default_factory=dict, repr=False, compare=False)  # by columns
+    finders: dict[tuple[int, ...], Finder] = field(
+        default_factory=dict, repr=False, compare=False
+    )  # by columns
 
     def rows(self) -> ZSet:
         return self.contents.rows()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,12 @@ from penstock.zset.column import Column
 from penstock.zset.types import Schema, SqlType
 from penstock.zset.zset import ZSet
 
-_INTEGERS = (
-    "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT",
-)  # fmt: skip
-_INT64 = range(-(2**63), 2**63)
+# The values of each integer type that are looked up; those of HUGEINT as far as they fit the usual representation.
+_INTEGERS = {
+    "TINYINT": range(-(2**7), 2**7), "SMALLINT": range(-(2**15), 2**15), "INTEGER": range(-(2**31), 2**31),
+    "BIGINT": range(-(2**63), 2**63), "HUGEINT": range(-(2**63), 2**63), "UTINYINT": range(2**8),
+    "USMALLINT": range(2**16), "UINTEGER": range(2**32), "UBIGINT": range(2**64),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class PointRead:
     wanted: tuple[Any, ...]
     shown: tuple[int, ...]
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         schema = self.relation.schema
         names, types = schema.names, schema.types
@@ -112,24 +115,17 @@ def _one(type: SqlType, value: Any) -> Column | None:
     if isinstance(value, Typed):
         if value.text is None or isinstance(value.text, tuple):
             return None
-        if value.type not in (_INTEGERS if type.is_integer else ("VARCHAR",)):
+        if value.type not in _INTEGERS if type.id in _INTEGERS else value.type != "VARCHAR":
             return None
         value = value.text
     if type.id in _INTEGERS:
         number = _integer(value)
-        if number is None or number not in _range(type):
+        if number is None or number not in _INTEGERS[type.id]:
             return None
         return Column(type, np.array([number], np.int64 if type.id == "HUGEINT" else type.numpy))
     if type.id == "VARCHAR" and isinstance(value, str):
         return Column(type, pa.array([value], type.arrow))
     return None
-
-
-def _range(type: SqlType) -> range:
-    if type.id == "HUGEINT":
-        return _INT64
-    bounds = np.iinfo(type.numpy)
-    return range(int(bounds.min), int(bounds.max) + 1)
 
 
 def _integer(value: Any) -> int | None:

@@ -34,7 +34,7 @@ from penstock.base.errors import (
 )
 from penstock.base.limits import STREAMS_MAX
 from penstock.engine import statements as run
-from penstock.engine.at_once import AtOnce
+from penstock.engine.at_once import AtOnce, Found
 from penstock.engine.copy_in import copy_in, targets
 from penstock.engine.describe import Description, describe
 from penstock.engine.past_relations import past_relations
@@ -92,7 +92,9 @@ class Session:
         functions: Collection[str] = (),
     ) -> None:
         self._flow = flow
-        self._readers = None if new_reader is None else Readers(new_reader)  # None: the flow's own, under its lock
+        self._readers = (
+            None if new_reader is None else Readers(new_reader)
+        )  # None: the flow's own, under its lock
         self._at_once = AtOnce(functions)
         self._define_at_once = define_at_once
         self.isolation = "read committed"  # of transactions that do not say
@@ -125,7 +127,7 @@ class Session:
         statements = parse(sql)
         found = self.at_once(statements[0], parameters) if len(statements) == 1 else None
         if found is not None:
-            return [found]
+            return [_found_answer(statements[0], found)]
         bound = bind(sql, parameters)
         try:
             return self.run_parsed(parse(bound.text), commit)
@@ -171,7 +173,7 @@ class Session:
         flow = self._flow
         found = self.at_once(s)
         if found is not None:
-            return found, 0
+            return _found_answer(s, found), 0
         if isinstance(s, st.Query) and not s.as_of and self._readers is not None:
             return _answer(s, self._open(s).whole()), 0
         with flow._lock:
@@ -188,10 +190,8 @@ class Session:
             epoch = flow._core.epoch
             return answer, epoch if epoch > before else 0
 
-    def at_once(
-        self, s: st.Statement, values: Parameters = (), wait: bool = True
-    ) -> Answer | None:
-        """The answer to a query, if it can be given without DuckDB; else None. With `wait` False also where the
+    def at_once(self, s: st.Statement, values: Parameters = (), wait: bool = True) -> Found | pa.Table | None:
+        """The rows that answer to a query, if it can be given without DuckDB; else None. With `wait` False also where the
         flow is at work."""
         if not isinstance(s, st.Query) or s.as_of or len(values) != s.parameter_count:
             return None
@@ -200,11 +200,11 @@ class Session:
             return None
         try:
             self._begin_statement()
-            table = self._at_once.constant(text)
+            known = self._at_once.constant(text)
             transaction = self.transaction
-            if table is None and (transaction is None or not (transaction.changes or self._serialisable)):
-                table = self._at_once.read(flow._core, text, values, flow._index_rows_max())
-            return None if table is None else _answer(s, table)
+            if known is not None or (transaction is not None and (transaction.changes or self._serialisable)):
+                return known
+            return self._at_once.read(flow._core, text, values, flow._index_rows_max())
         finally:
             flow._lock.release()
 
@@ -214,7 +214,7 @@ class Session:
             return self.execute(sql, values)[-1] if values else self.run_parsed([s])[-1]
         found = self.at_once(s, values)
         if found is not None:
-            return found
+            return _found_answer(s, found)
         self._cancelled = None
         if not values:
             self._check_bound([s])
@@ -418,6 +418,11 @@ class Session:
             self._begin_statement(ends=True)
             return describe(self._flow._core, sql, types, self._columns, self._flow._past)
 
+    def catalog_state(self) -> tuple[object, int]:
+        """Differs from before if a description may differ."""
+        core = self._flow._core
+        return core, core.catalog.changes
+
     def _columns(self, sql: str) -> list[tuple[str, str]]:
         """Names and types of a query's columns, as this session's connection gives them."""
         core = self._flow._core
@@ -474,6 +479,10 @@ def _check_isolation(level: str) -> None:
         raise InvalidOption(
             f'there is no isolation level "{level}"', hint=f"They are {', '.join(ISOLATION_LEVELS)}."
         )
+
+
+def _found_answer(s: st.Statement, found: Found | pa.Table) -> Answer:
+    return _answer(s, found.table if isinstance(found, Found) else found)
 
 
 def _answer(s: st.Statement, table: pa.Table, warning: str | None = None) -> Answer:

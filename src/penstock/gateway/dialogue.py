@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 from penstock.base.errors import PenstockError, QueryCanceled
-from penstock.base.limits import PREPARED_MAX
+from penstock.base.limits import PREPARED_MAX, REMEMBERED_TEXT_MAX
 from penstock.engine.session import Session
 from penstock.gateway import backend as b
 from penstock.gateway import messages as m
@@ -49,9 +50,43 @@ class Dialogue:
         self.connection = connection
         self._work = Work(session, settings, functions)
         self._copy: CopyIn | None = None
+        self._ran: Portal | None = None  # of the query that comes next, which could be run at once
 
     def ready(self) -> bytes:
         return b.ready_for_query(self._work.status)
+
+    def is_quick(self, message: m.Message) -> bool:
+        """Whether `handle` would wait for nobody, neither DuckDB nor the flow. A statement of which that is so has
+        run then."""
+        work = self._work
+        if isinstance(message, m.Parse):
+            return len(message.sql) <= REMEMBERED_TEXT_MAX
+        if isinstance(message, m.Bind):
+            found = work.statements.get(message.statement)
+            return found is None or (
+                work.types_known(found) and sum(len(v or b"") for v in message.values) < 10_000
+            )
+        if isinstance(message, (m.Execute, m.Describe)):
+            if isinstance(message, m.Describe) and message.kind == "S":
+                prepared = work.statements.get(message.name)
+                return prepared is None or prepared.described
+            portal = work.portals.get(message.name if isinstance(message, m.Describe) else message.portal)
+            return portal is None or work.run_at_once(portal)
+        if isinstance(message, m.Query):
+            return self._query_at_once(message.sql)
+        return isinstance(message, (m.Sync, m.Close, m.Flush, m.Terminate)) and not work.implicit
+
+    def _query_at_once(self, sql: str) -> bool:
+        if len(sql) > REMEMBERED_TEXT_MAX or ";" in sql[:-1]:
+            return False
+        try:
+            portal = Portal(self._work.prepare(sql.removesuffix(";"), ()), [], ())
+        except PenstockError:
+            return False
+        if not self._work.run_at_once(portal):
+            return False
+        self._ran = portal
+        return True
 
     def handle(self, message: m.Message) -> Iterator[bytes]:
         """What to send in answer to a message."""
@@ -62,35 +97,31 @@ class Dialogue:
         except PenstockError as error:
             yield from self._fail(error)
 
-    def _handle(self, message: m.Message) -> Iterator[bytes]:
-        if isinstance(message, m.Query):
-            yield from self._query(message.sql)
-        elif isinstance(message, m.Parse):
-            yield self._parse(message)
-        elif isinstance(message, m.Bind):
-            yield self._bind(message)
-        elif isinstance(message, m.Describe):
-            yield from self._describe(message)
-        elif isinstance(message, m.Execute):
-            yield from self._execute(message)
-        elif isinstance(message, m.Close):
-            if message.kind == "S":
-                self._work.statements.pop(message.name, None)
-            else:
-                self._work.drop_portal(message.name)
-            yield b.CLOSE_COMPLETE
-        elif isinstance(message, m.Sync):
-            self._work.forget_portals()
-            yield self.ready()
-        elif isinstance(message, m.CopyData):
-            assert self._copy is not None
-            self._copy.feed(message.data)
-        elif isinstance(message, m.CopyDone):
-            yield from self._copy_done()
-        elif isinstance(message, m.CopyFail):
-            raise QueryCanceled(f"COPY was ended by the client: {message.reason}")
-        elif isinstance(message, m.FunctionCall):
-            raise NotSupported("function calls of the protocol", hint="Use SELECT.")
+    def _handle(self, message: m.Message) -> Iterable[bytes]:
+        answer = _ANSWERS.get(type(message))
+        return () if answer is None else answer(self, message)
+
+    def _close(self, message: m.Close) -> Iterable[bytes]:
+        if message.kind == "S":
+            self._work.statements.pop(message.name, None)
+        else:
+            self._work.drop_portal(message.name)
+        return (b.CLOSE_COMPLETE,)
+
+    def _sync(self, message: m.Sync) -> Iterable[bytes]:
+        self._work.forget_portals()
+        return (self.ready(),)
+
+    def _copy_data(self, message: m.CopyData) -> Iterable[bytes]:
+        assert self._copy is not None
+        self._copy.feed(message.data)
+        return ()
+
+    def _copy_fail(self, message: m.CopyFail) -> Iterable[bytes]:
+        raise QueryCanceled(f"COPY was ended by the client: {message.reason}")
+
+    def _function_call(self, message: m.FunctionCall) -> Iterable[bytes]:
+        raise NotSupported("function calls of the protocol", hint="Use SELECT.")
 
     def _fail(self, error: PenstockError) -> Iterator[bytes]:
         if self._copy is not None:
@@ -104,8 +135,17 @@ class Dialogue:
 
     # -- simple queries --------------------------------------------------------------------
 
-    def _query(self, sql: str) -> Iterator[bytes]:
-        work = self._work
+    def _query(self, message: m.Query) -> Iterator[bytes]:
+        work, sql = self._work, message.sql
+        if self._ran is not None:
+            portal, self._ran = self._ran, None
+            work.drop_portal("")
+            if portal.result is not None:
+                yield portal.result.description
+            yield from self._send(portal, None)
+            work.forget_portals()
+            yield self.ready()
+            return
         pieces = split(sql)
         work.drop_portal("")
         if not pieces:
@@ -124,7 +164,7 @@ class Dialogue:
                 return
             work.run(portal)
             if portal.result is not None and not isinstance(command, Copy):
-                yield b.row_description(fields(portal.result.columns, ()))
+                yield portal.result.description
             try:
                 yield from self._send(portal, None)
             finally:
@@ -160,7 +200,7 @@ class Dialogue:
 
     # -- extended queries ------------------------------------------------------------------
 
-    def _parse(self, message: m.Parse) -> bytes:
+    def _parse(self, message: m.Parse) -> Iterable[bytes]:
         statements = self._work.statements
         if message.name and message.name in statements:
             raise DuplicateStatement(f'prepared statement "{message.name}" already exists')
@@ -168,9 +208,9 @@ class Dialogue:
             raise NotSupported(f"more than {PREPARED_MAX} prepared statements", hint="DEALLOCATE some.")
         statements.pop(message.name, None)
         statements[message.name] = self._work.prepare(message.sql, message.oids)
-        return b.PARSE_COMPLETE
+        return (b.PARSE_COMPLETE,)
 
-    def _bind(self, message: m.Bind) -> bytes:
+    def _bind(self, message: m.Bind) -> Iterable[bytes]:
         work = self._work
         prepared = work.statement(message.statement)
         if message.portal and message.portal in work.portals:
@@ -188,8 +228,9 @@ class Dialogue:
         formats = spread(message.formats, len(types))
         items = zip(message.values, formats, types, prepared.ducks, strict=True)
         values: Values = [decoded(*item) for item in items]
+        work.drop_portal(message.portal)
         work.portals[message.portal] = Portal(prepared, values, message.result_formats)
-        return b.BIND_COMPLETE
+        return (b.BIND_COMPLETE,)
 
     def _describe(self, message: m.Describe) -> Iterator[bytes]:
         if message.kind == "S":
@@ -204,7 +245,7 @@ class Dialogue:
                 portal
             )  # it changes nothing, so it may as well run now: describing it costs as much
         if portal.result is not None:
-            yield b.row_description(fields(portal.result.columns, portal.formats))
+            yield portal.result.description
             return
         self._work.work_out(portal.prepared, columns=True)
         yield _columns(portal.prepared, portal.formats)
@@ -231,7 +272,7 @@ class Dialogue:
         self.connection.copying_in()
         return b.copy_response(b"G", len(self._copy.types))
 
-    def _copy_done(self) -> Iterator[bytes]:
+    def _copy_done(self, message: m.CopyDone) -> Iterator[bytes]:
         copy = self._copy
         assert copy is not None
         count = copy.finish()
@@ -250,6 +291,21 @@ class Dialogue:
             columns = encoded_columns(rows, result.types, result.formats)
             yield b"".join(b.copy_data(line) for line in lines(columns, rows.num_rows, options))
         yield b.COPY_DONE
+
+
+_ANSWERS: dict[type[m.Message], Callable[[Dialogue, Any], Iterable[bytes]]] = {
+    m.Query: Dialogue._query,
+    m.Parse: Dialogue._parse,
+    m.Bind: Dialogue._bind,
+    m.Describe: Dialogue._describe,
+    m.Execute: Dialogue._execute,
+    m.Close: Dialogue._close,
+    m.Sync: Dialogue._sync,
+    m.CopyData: Dialogue._copy_data,
+    m.CopyDone: Dialogue._copy_done,
+    m.CopyFail: Dialogue._copy_fail,
+    m.FunctionCall: Dialogue._function_call,
+}
 
 
 def _columns(prepared: Prepared, formats: Sequence[int]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from penstock.gateway.command import Command
 from penstock.gateway.result import Result
@@ -25,6 +26,7 @@ class Prepared:
     ducks: tuple[str | None, ...] = ()
     columns: list[tuple[str, ColumnType]] | None = None
     described: bool = False
+    shapes: dict[tuple[int, ...], Any] = field(default_factory=dict)  # found.Shape by the formats of a Bind
 
 
 @dataclass

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
 import pyarrow as pa
 
 from penstock.base.limits import ENCODE_ROWS_MAX
 from penstock.engine.read import type_names
-from penstock.gateway.backend import Field
+from penstock.gateway.backend import Field, row_description
 from penstock.gateway.encode import data_rows
 from penstock.gateway.errors import NotSupported, WrongNumber
 from penstock.gateway.types import ColumnType, column_type
@@ -54,6 +55,11 @@ def fields(columns: Sequence[tuple[str, ColumnType]], formats: Sequence[int]) ->
     return [Field(column_name(name), t.oid, t.size, t.modifier, format) for (name, t), format in pairs]
 
 
+def check_announced(announced: Sequence[ColumnType] | None, types: Sequence[ColumnType]) -> None:
+    if announced is not None and [t.oid for t in announced] != [t.oid for t in types]:
+        raise NotSupported("cached plan must not change result type", hint="Prepare the statement again.")
+
+
 class Rows(Protocol):
     """Where rows come from, a portion at a time: see `engine.stream.Stream`."""
 
@@ -83,13 +89,22 @@ class Result:
     ) -> Result:  # fmt: skip
         """The bytes are those of the types that were announced: if the answer has others now, it is refused."""
         types = answer_types(table)
-        if announced is not None and [t.oid for t in announced] != [t.oid for t in types]:
-            raise NotSupported("cached plan must not change result type", hint="Prepare the statement again.")
+        check_announced(announced, types)
         return Result(table, types, spread(formats, len(types)), more)
 
     @property
     def columns(self) -> list[tuple[str, ColumnType]]:
         return list(zip(self.names, self.types, strict=True))
+
+    @property
+    def description(self) -> bytes:
+        """RowDescription."""
+        return row_description(fields(self.columns, self.formats))
+
+    @property
+    def at_hand(self) -> float:
+        """How many rows are there to be taken; without end, where they are still to be worked out."""
+        return inf if self.more is not None else self.table.num_rows - self._place
 
     def take(self, count: int | None) -> pa.Table | None:
         """Some of the next rows, at most `count` (None: as many as come at a time); None after the last."""
@@ -127,8 +142,9 @@ class Result:
 
     def window(self, count: int | None, formats: list[int]) -> Result:
         """The next rows as a result of their own, which are taken from this one as they are asked for."""
-        empty = self.table.slice(0, 0)
-        return Result(empty, self.types, formats, Window(self, count))
+        found = Result(self.table.slice(0, 0), self.types, formats, Window(self, count))
+        found.names = self.names
+        return found
 
     def close(self) -> None:
         """The rows that are left are not wanted."""

@@ -105,6 +105,9 @@ class Client(asyncio.Protocol):
         self._reading = True
         self._encrypted = False
         self._gone = False
+        self._idle = False  # no thread works for the client
+        self._held: m.Message | None = None  # has come, and needs a thread
+        self._crash: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     # -- asyncio's calls ---------------------------------------------------------------------
@@ -122,7 +125,9 @@ class Client(asyncio.Protocol):
         if self._reading and self._connection.waiting_bytes > READ_AHEAD_BYTES_MAX and self._transport:
             self._reading = False
             self._transport.pause_reading()
-        self._arrived.set()
+        if not self._idle or self._dialogue is None or not self._at_once(self._dialogue):
+            self._idle = False
+            self._arrived.set()
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -153,7 +158,11 @@ class Client(asyncio.Protocol):
                 if not self._reading and self._transport is not None and not self._gone:
                     self._reading = True
                     self._transport.resume_reading()
+                self._idle = not self._arrived.is_set()
                 await self._arrived.wait()
+                self._idle = False
+                if self._crash is not None:
+                    raise self._crash
         except PenstockError as error:
             self._write(error_report(error, severity="FATAL"))
         except Exception:
@@ -260,6 +269,25 @@ class Client(asyncio.Protocol):
 
     # -- statements --------------------------------------------------------------------------
 
+    def _at_once(self, dialogue: Dialogue) -> bool:
+        """Answer what has come here and now, as far as that keeps nobody waiting; False if something is left.
+
+        To hand a statement to a thread and its answer back takes longer than most small statements do.
+        """
+        out: list[bytes] = []
+        try:
+            while (message := self._connection.next_message()) is not None:
+                if not dialogue.is_quick(message):
+                    self._held = message
+                    break
+                out.extend(dialogue.handle(message))
+        except ProtocolError as error:
+            out.append(error_report(error, severity="FATAL"))
+        except Exception as error:
+            self._crash = error
+        self._write(b"".join(out))
+        return self._held is None and self._crash is None and self._connection.state is not State.CLOSED
+
     async def _converse(self) -> None:
         """Answer all messages that are there, in a thread, and write what they give as the client takes it."""
         loop = asyncio.get_running_loop()
@@ -278,7 +306,7 @@ class Client(asyncio.Protocol):
         size = 0
         try:
             while not self._gone:
-                message = self._connection.next_message()
+                message, self._held = self._held or self._connection.next_message(), None
                 if message is None:
                     break
                 for piece in self._dialogue.handle(message):

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from penstock.base.errors import SqlSyntaxError, TransactionError, TransactionFailed
+from penstock.base.errors import PenstockError, SqlSyntaxError, TransactionError, TransactionFailed
+from penstock.base.limits import ENCODE_ROWS_MAX
 from penstock.engine.session import Answer, Session
 from penstock.gateway import commands as c
+from penstock.gateway.command import Command
 from penstock.gateway.errors import UndefinedCursor, UndefinedStatement
+from penstock.gateway.found import at_once_result
 from penstock.gateway.own import command_columns, run_command
 from penstock.gateway.portals import Portal, Prepared
+from penstock.gateway.remember import Remembered
 from penstock.gateway.result import Result
 from penstock.gateway.rewrite import without_catalog
 from penstock.gateway.settings import ClientSettings
-from penstock.gateway.types import column_type, parameter_type
+from penstock.gateway.types import ColumnType, column_type, parameter_type
 from penstock.sql import statements as st
 from penstock.sql.parse import parse, split
 
@@ -35,6 +39,8 @@ class Work:
         self.portals: dict[str, Portal] = {}
         self.failed = False  # a statement of the open transaction has failed
         self.implicit = False  # the transaction is that of one Query message with several statements
+        self._prepared: Remembered[tuple[str, tuple[int, ...]], Prepared] = Remembered()
+        self._prepared_for: tuple[object, int] | None = None  # the state of the catalog
         self.offset = 0  # where the statement that runs begins in the text that the client sent
 
     @property
@@ -115,14 +121,21 @@ class Work:
     # -- statements ------------------------------------------------------------------------
 
     def prepare(self, sql: str, oids: tuple[int, ...]) -> Prepared:
+        """The statement in a text. While the catalog is the same, so is what is known about it."""
+        state = self.session.catalog_state()
+        if state != self._prepared_for:
+            self._prepared, self._prepared_for = Remembered(), state
+        return self._prepared.get((sql, oids), lambda _: Prepared(*self._parse(sql), oids))
+
+    def _parse(self, sql: str) -> tuple[str, Command | None, st.Statement | None]:
         sql = without_catalog(sql, self.functions)
         command = c.read_command(sql)
         if command is not None:
-            return Prepared(sql, command, None, oids)
+            return sql, command, None
         statements = parse(sql) if split(sql) else []
         if len(statements) > 1:
             raise SqlSyntaxError("cannot insert multiple commands into a prepared statement")
-        return Prepared(sql, None, statements[0] if statements else None, oids)
+        return sql, None, statements[0] if statements else None
 
     def statement(self, name: str) -> Prepared:
         if name not in self.statements:
@@ -153,13 +166,13 @@ class Work:
 
     def work_out(self, prepared: Prepared, columns: bool) -> None:
         """The types of the parameters and, if asked for, the columns."""
+        if prepared.parameters is not None and (not columns or prepared.described):
+            return
         statement = prepared.statement
         count = 0 if statement is None else statement.parameter_count
         given = {i: parameter_type(oid) for i, oid in enumerate(prepared.oids[:count], start=1)}
         known = {i: t for i, t in given.items() if t is not None}
         needs = columns or any(i not in known for i in range(1, count + 1))
-        if prepared.parameters is not None and (not columns or prepared.described):
-            return
         ducks: tuple[str | None, ...] = (None,) * count
         if statement is not None and needs:
             words = {i: t.pg.duck + "[]" * t.depth for i, t in known.items() if t.pg.duck != "DECIMAL"}
@@ -192,6 +205,33 @@ class Work:
         else:
             self._run_statement(portal)
 
+    def run_at_once(self, portal: Portal) -> bool:
+        """Run a portal's statement if nobody has to be waited for, neither DuckDB nor the flow; whether it has run
+        and its rows are there."""
+        if not portal.tag:
+            prepared = portal.prepared
+            try:
+                if isinstance(prepared.command, (c.SetSetting, c.ShowSetting)):
+                    self.run(portal)
+                elif prepared.statement is None or self.failed:
+                    return False
+                else:
+                    found = self.session.at_once(prepared.statement, portal.values, wait=False)
+                    if found is None:
+                        return False
+                    portal.result = at_once_result(prepared, portal.formats, found)
+                    portal.tag = "SELECT"
+            except PenstockError:  # the usual way comes to the same, and tells the client
+                return False
+        return portal.result is None or portal.result.at_hand <= ENCODE_ROWS_MAX
+
+    def types_known(self, prepared: Prepared) -> bool:
+        """Whether the types of the parameters can be told without asking the engine."""
+        if prepared.parameters is not None or prepared.statement is None:
+            return True
+        count = prepared.statement.parameter_count
+        return all(parameter_type(oid) for oid in prepared.oids[:count]) and len(prepared.oids) >= count
+
     def _run_statement(self, portal: Portal) -> None:
         prepared = portal.prepared
         defines = self.implicit and isinstance(prepared.statement, _DEFINITIONS)
@@ -205,9 +245,16 @@ class Work:
 
     def _keep(self, portal: Portal, answer: Answer) -> None:
         if answer.has_rows:
-            announced = portal.prepared.columns if portal.prepared.described else None
-            types = None if announced is None else [t for _, t in announced]
-            portal.result = Result.of(answer.table, portal.formats, types, answer.stream)
+            portal.result = Result.of(
+                answer.table, portal.formats, _announced(portal.prepared), answer.stream
+            )
         portal.tag = answer.tag
         if answer.warning:
             portal.notices.append(answer.warning)
+
+
+def _announced(prepared: Prepared) -> list[ColumnType] | None:
+    """The types that the client was told, if it was."""
+    if not prepared.described or prepared.columns is None:
+        return None
+    return [t for _, t in prepared.columns]
