@@ -210,14 +210,15 @@ LOGIN_SECONDS_MAX = 30
 # Prepared statements and portals that one client may have.
 PREPARED_MAX = 10_000
 
-# Rows of a result that are put into bytes at a time, and the bytes that are then handed to the network: small
+# Rows of a result that are put into bytes at a time, fewer where they are wide, and the bytes that are then handed to the network: small
 # enough that a slow reader costs little memory, large enough that the fixed cost of a step does not count.
-ENCODE_ROWS_MAX = 8_192
+ENCODE_ROWS_MAX = 16_384
+ENCODE_BYTES_MAX = 4 << 20
 SEND_BYTES = 64 << 10
 
 # Rows that are taken from DuckDB at a time while a client takes them, and results of one client that can be half-way
 # at the same time; further ones are worked out whole. Each has a connection to DuckDB.
-STREAM_ROWS = 8_192
+STREAM_ROWS = 16_384
 STREAMS_MAX = 16
 
 # Below this many rows a plain loop is faster than the vectorised encoder.

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.base.limits import ENCODE_ROWS_MAX
 from penstock.engine.at_once import Found
 from penstock.gateway import backend as b
 from penstock.gateway.encode import data_rows
@@ -69,7 +70,7 @@ class AtOnceResult(Result):
         self._found = found
         self._table: pa.Table | None = None
         self.names, self.types, self.formats = shape.names, shape.types, shape.formats
-        self.more, self.at, self._place = None, 0, 0
+        self.more, self.at, self._place, self._portion = None, 0, 0, ENCODE_ROWS_MAX
 
     @property
     def description(self) -> bytes:

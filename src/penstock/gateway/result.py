@@ -10,7 +10,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from penstock.base.limits import ENCODE_ROWS_MAX
+from penstock.base.limits import ENCODE_BYTES_MAX, ENCODE_ROWS_MAX, PLAIN_ROWS_MAX
 from penstock.engine.read import type_names
 from penstock.gateway.backend import Field, row_description
 from penstock.gateway.encode import data_rows
@@ -60,6 +60,14 @@ def check_announced(announced: Sequence[ColumnType] | None, types: Sequence[Colu
         raise NotSupported("cached plan must not change result type", hint="Prepare the statement again.")
 
 
+def _portion_rows(table: pa.Table) -> int:
+    """How many of these rows are put into bytes at a time."""
+    rows: int = table.num_rows
+    if rows <= PLAIN_ROWS_MAX:
+        return ENCODE_ROWS_MAX
+    return max(1, min(ENCODE_ROWS_MAX, ENCODE_BYTES_MAX * rows // max(table.nbytes, 1)))
+
+
 class Rows(Protocol):
     """Where rows come from, a portion at a time: see `engine.stream.Stream`."""
 
@@ -81,6 +89,7 @@ class Result:
     def __post_init__(self) -> None:
         self.names: list[str] = self.table.column_names
         self._place = 0  # in `table`
+        self._portion = _portion_rows(self.table)
 
     @staticmethod
     def of(
@@ -113,9 +122,9 @@ class Result:
             if found is None:
                 self.more = None
                 return None
-            self.table, self._place = found, 0
+            self.table, self._place, self._portion = found, 0, _portion_rows(found)
         left = self.table.num_rows - self._place
-        size = min(left, ENCODE_ROWS_MAX if count is None else min(count, ENCODE_ROWS_MAX))
+        size = min(left, self._portion if count is None else min(count, self._portion))
         whole = size == self.table.num_rows
         rows = self.table if whole else self.table.slice(self._place, size)
         self._place += size
