@@ -7,6 +7,7 @@ segments as they lie in Arrow's buffers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 from penstock.gateway.blocks import Block
 
 _NOTHING = pa.scalar(b"", pa.large_binary())
-Column = Block | pa.Array  # a large_binary array without NULLs, and the lengths beside it
+Column: TypeAlias = Block | pa.Array  # a large_binary array without NULLs, and the lengths beside it
 
 
 class Rows:

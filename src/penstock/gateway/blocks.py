@@ -114,8 +114,8 @@ def _numeric(negative: np.ndarray, values: np.ndarray, scale: int) -> Block:
     fraction = (values - whole * unit) * _POWERS[4 * after - scale]
     before = max(-(-len(str(int(whole.max()))) // 4), 1)
     groups = np.empty((rows, before + after), np.int64)
-    for last, rest, count in ((before, whole, before), (before + after, fraction, after)):
-        for i in range(last - 1, last - 1 - count, -1):
+    for last, rest, number in ((before, whole, before), (before + after, fraction, after)):
+        for i in range(last - 1, last - 1 - number, -1):
             groups[:, i] = rest % np.uint64(10_000)
             rest = rest // np.uint64(10_000)
     there = groups != 0

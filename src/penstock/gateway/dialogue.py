@@ -12,12 +12,13 @@ from penstock.base.errors import PenstockError, QueryCanceled
 from penstock.base.limits import PREPARED_MAX, REMEMBERED_TEXT_MAX
 from penstock.engine.session import Session
 from penstock.gateway import backend as b
+from penstock.gateway import copy_binary
 from penstock.gateway import messages as m
 from penstock.gateway.copy_command import Copy, CopyOptions
 from penstock.gateway.copy_in import CopyIn
 from penstock.gateway.copying import header, lines
 from penstock.gateway.decode import decoded
-from penstock.gateway.encode import encoded_columns
+from penstock.gateway.encode import data_rows, encoded_columns
 from penstock.gateway.errors import (
     DuplicateCursor,
     DuplicateStatement,
@@ -270,7 +271,7 @@ class Dialogue:
         self._work.check_not_failed(None)
         self._copy = CopyIn(self._work.session, command, extended)
         self.connection.copying_in()
-        return b.copy_response(b"G", len(self._copy.types))
+        return b.copy_response(b"G", len(self._copy.types), self._copy.format)
 
     def _copy_done(self, message: m.CopyDone) -> Iterator[bytes]:
         copy = self._copy
@@ -284,13 +285,27 @@ class Dialogue:
             yield self.ready()
 
     def _copy_out(self, result: Result, options: CopyOptions) -> Iterator[bytes]:
-        yield b.copy_response(b"H", len(result.types))
+        yield b.copy_response(b"H", len(result.types), int(options.format == "binary"))
+        if options.format == "binary":
+            yield from _binary_rows(result)
+            yield b.COPY_DONE
+            return
         if options.header:
             yield b.copy_data(header(result.names, options))
         for rows in result.portions(None):
             columns = encoded_columns(rows, result.types, result.formats)
             yield b"".join(b.copy_data(line) for line in lines(columns, rows.num_rows, options))
         yield b.COPY_DONE
+
+
+def _binary_rows(result: Result) -> Iterator[bytes]:
+    """CopyData messages: the head goes with the first row, or with the end if there is none."""
+    head = copy_binary.HEAD
+    for rows in result.portions(None):
+        data = data_rows(rows, result.types, [1] * len(result.types), b"d")
+        yield copy_binary.with_head(data) if head else data
+        head = b""
+    yield b.copy_data(head + copy_binary.END)
 
 
 _ANSWERS: dict[type[m.Message], Callable[[Dialogue, Any], Iterable[bytes]]] = {
