@@ -453,6 +453,11 @@ class Session:
             with self._cancel_lock:
                 self._interrupt = None
 
+    def not_cancelled(self) -> None:
+        """A new piece of work begins: what was cancelled was the one before it."""
+        with self._cancel_lock:
+            self._cancelled = None
+
     def cancel(self, why: str = "the statement was cancelled") -> None:
         """Stop the statement that runs, from another thread: it raises QueryCanceled if DuckDB works for it or
         it waits for others; applying an epoch is never stopped half-way."""

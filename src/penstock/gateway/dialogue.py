@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from penstock.base.errors import PenstockError, QueryCanceled
@@ -14,6 +15,7 @@ from penstock.engine.session import Session
 from penstock.gateway import backend as b
 from penstock.gateway import copy_binary
 from penstock.gateway import messages as m
+from penstock.gateway.alarm import alarm
 from penstock.gateway.copy_command import Copy, CopyOptions
 from penstock.gateway.copy_in import CopyIn
 from penstock.gateway.copying import header, lines
@@ -37,6 +39,8 @@ from penstock.gateway.work import Work
 from penstock.sql import statements as st
 from penstock.sql.parse import split
 
+CHANGES = (st.Insert, st.Update, st.Delete, st.Truncate)
+
 
 class Dialogue:
     """From the first statement to the last."""
@@ -54,7 +58,8 @@ class Dialogue:
         self._ran: Portal | None = None  # of the query that comes next, which could be run at once
 
     def ready(self) -> bytes:
-        return b.ready_for_query(self._work.status)
+        reports, self._work.reports = self._work.reports, []
+        return b"".join([*reports, b.ready_for_query(self._work.status)])
 
     def is_quick(self, message: m.Message) -> bool:
         """Whether `handle` would wait for nobody, neither DuckDB nor the flow. A statement of which that is so has
@@ -110,6 +115,7 @@ class Dialogue:
         return (b.CLOSE_COMPLETE,)
 
     def _sync(self, message: m.Sync) -> Iterable[bytes]:
+        self._work.end_implicit()
         self._work.forget_portals()
         return (self.ready(),)
 
@@ -163,14 +169,15 @@ class Dialogue:
                 work.end_implicit()
                 yield self._copy_begin(command, extended=False)
                 return
-            work.run(portal)
-            if portal.result is not None and not isinstance(command, Copy):
-                yield portal.result.description
-            try:
-                yield from self._send(portal, None)
-            finally:
-                if portal.result is not None:
-                    portal.result.close()
+            with self._timed():
+                try:
+                    work.run(portal)
+                    if portal.result is not None and not isinstance(command, Copy):
+                        yield portal.result.description
+                    yield from self._send(portal, None)
+                finally:
+                    if portal.result is not None:
+                        portal.result.close()
         work.end_implicit()
         work.offset = 0
         work.forget_portals()
@@ -242,9 +249,8 @@ class Dialogue:
             return
         portal = self._work.portal(message.name)
         if isinstance(portal.prepared.statement, st.Query):
-            self._work.run(
-                portal
-            )  # it changes nothing, so it may as well run now: describing it costs as much
+            with self._timed():  # it changes nothing, so it may as well run now: describing it costs as much
+                self._work.run(portal)
         if portal.result is not None:
             yield portal.result.description
             return
@@ -262,8 +268,16 @@ class Dialogue:
             return
         if portal.done and portal.result is None:
             raise UndefinedCursor(f'portal "{message.portal}" cannot be run anymore')
-        self._work.run(portal)
-        yield from self._send(portal, message.rows_max or None)
+        if isinstance(portal.prepared.statement, CHANGES) and not self.connection.sync_follows():
+            self._work.begin_implicit()  # what comes before the next Sync is one transaction
+        with self._timed():
+            self._work.run(portal)
+            yield from self._send(portal, message.rows_max or None)
+
+    def _timed(self) -> AbstractContextManager[None]:
+        session = self._work.session
+        session.not_cancelled()
+        return alarm(self._work.settings.statement_timeout_ms, session.cancel)
 
     # -- COPY ------------------------------------------------------------------------------
 

@@ -45,6 +45,13 @@ def command_columns(work: Work, command: Command) -> list[tuple[str, ColumnType]
 
 
 def _set(work: Work, command: c.SetSetting, portal: Portal) -> None:
+    inside = work.session.transaction is not None and not work.implicit
+    if command.local and not inside:
+        portal.notices.append("SET LOCAL can only be used in transaction blocks")
+        portal.tag = command.tag
+        return
+    if work.session.transaction is not None:
+        work.settings.remember(command.name, command.local)
     report = work.settings.set(command.name, command.value)
     if report is not None:
         portal.reports.append(b.parameter_status(*report))

@@ -134,6 +134,18 @@ class Connection:
             self._let_go()
         return m.read_startup(body) if head == 4 else m.read_message(kind, body)
 
+    def sync_follows(self) -> bool:
+        """Whether Sync has come and nothing that runs stands before it."""
+        buffer, at = self._buffer, self._at
+        while self._came:
+            buffer += self._came.popleft()
+        while len(buffer) >= at + 5:
+            kind, length = buffer[at], _LENGTH(buffer, at + 1)[0]
+            if kind not in b"CH" or length < 4:  # neither Close nor Flush
+                return kind == ord("S")
+            at += 1 + length
+        return False
+
     def _let_go(self) -> None:
         """Let go of what has been read."""
         if self._at:

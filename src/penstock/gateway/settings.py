@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import penstock
 from penstock.base.errors import InvalidOption
 from penstock.engine.session import ISOLATION_LEVELS, Session
+from penstock.gateway.durations import duration_ms, duration_text
 from penstock.gateway.errors import UndefinedSetting
 from penstock.sql.tokens import fold
 
@@ -27,6 +28,7 @@ class Setting:
     allowed: tuple[str, ...] | None = None
     reported: bool = False
     fixed: bool = False
+    duration: bool = False
 
 
 SETTINGS = (
@@ -60,7 +62,7 @@ SETTINGS = (
     Setting("client_min_messages", "notice"),
     Setting("extra_float_digits", "1"),
     Setting("synchronous_commit", "on", ("on", "true", "1", "yes")),
-    Setting("statement_timeout", "0", ("0", "0s", "0ms")),
+    Setting("statement_timeout", "0", duration=True),
     Setting("lock_timeout", "0", ("0", "0s", "0ms")),
     Setting("idle_in_transaction_session_timeout", "0", ("0", "0s", "0ms")),
     Setting("row_security", "on"),
@@ -80,6 +82,9 @@ class ClientSettings:
         self._first = {fold(s.name): s.value for s in SETTINGS}
         self._first["session_authorization"] = user
         self._values = dict(self._first)
+        self._before: dict[str, str | None] = {}  # the transaction: what it has set, for ROLLBACK
+        self._after: dict[str, str | None] = {}  # the transaction: what it has set for itself alone
+        self.statement_timeout_ms = 0
 
     def reported(self) -> Iterator[tuple[str, str]]:
         """What a client is told when it connects."""
@@ -120,6 +125,10 @@ class ClientSettings:
         elif setting.fixed:
             raise InvalidOption(f'the setting "{setting.name}" cannot be changed')
         kept = self._first[key] if value is None else value
+        if setting.duration:
+            kept = duration_text(duration_ms(setting.name, kept))
+        if key == "statement_timeout":
+            self.statement_timeout_ms = duration_ms(setting.name, kept)
         if setting.reported and setting.allowed is not None:
             kept = setting.value  # whichever way it was written
         if key in ("default_transaction_isolation", "transaction_isolation"):
@@ -136,6 +145,30 @@ class ClientSettings:
                 f'the setting "{setting.name}" cannot be "{value}" here',
                 hint=f"It is {setting.value!r}, and other values of it are not supported.",
             )
+
+    # -- transactions ----------------------------------------------------------------------
+
+    def remember(self, name: str, local: bool) -> None:
+        """A setting is about to be set in a transaction."""
+        key = fold(name)
+        now = self._values.get(key)
+        self._before.setdefault(key, now)
+        if local:
+            self._after.setdefault(key, now)
+        else:
+            self._after.pop(key, None)  # it is for the session now
+
+    def end_transaction(self, committed: bool) -> list[tuple[str, str]]:
+        """Back to what was before the transaction, or before what was local to it; what is to be reported."""
+        wanted = self._after if committed else self._before
+        self._before, self._after = {}, {}
+        reports = []
+        for key, value in wanted.items():
+            if self._values.get(key) != value:
+                report = self.set(_BY_NAME[key].name if key in _BY_NAME else key, value)
+                if report is not None:
+                    reports.append(report)
+        return reports
 
     def show(self, name: str) -> str:
         key = fold(name)

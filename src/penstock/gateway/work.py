@@ -7,6 +7,7 @@ from collections.abc import Collection
 from penstock.base.errors import PenstockError, SqlSyntaxError, TransactionError, TransactionFailed
 from penstock.base.limits import ENCODE_ROWS_MAX
 from penstock.engine.session import Answer, Session
+from penstock.gateway import backend as b
 from penstock.gateway import commands as c
 from penstock.gateway.command import Command
 from penstock.gateway.errors import UndefinedCursor, UndefinedStatement
@@ -41,6 +42,7 @@ class Work:
         self.implicit = False  # the transaction is that of one Query message with several statements
         self._prepared: Remembered[tuple[str, tuple[int, ...]], Prepared] = Remembered()
         self._prepared_for: tuple[object, int] | None = None  # the state of the catalog
+        self.reports: list[bytes] = []  # settings that have changed with the end of a transaction
         self.offset = 0  # where the statement that runs begins in the text that the client sent
 
     @property
@@ -62,6 +64,12 @@ class Work:
         if self.implicit:
             self.implicit = False
             self.session.execute("COMMIT")
+            self._ended(committed=True)
+
+    def _ended(self, committed: bool) -> None:
+        """What was set for the transaction alone is as it was before."""
+        changed = self.settings.end_transaction(committed)
+        self.reports += [b.parameter_status(name, value) for name, value in changed]
 
     def fail(self) -> None:
         """A statement has failed: so has its transaction."""
@@ -70,6 +78,7 @@ class Work:
             self.implicit = False
         self.failed = self.session.transaction is not None
         if not self.failed:
+            self._ended(committed=False)
             self.forget_portals()
 
     def check_not_failed(self, statement: st.Statement | None) -> None:
@@ -109,6 +118,7 @@ class Work:
                 session.rollback()
             else:
                 session.execute(portal.prepared.sql)
+            self._ended(committed=portal.tag == "COMMIT")
             return
         if not is_open:
             raise TransactionError(
