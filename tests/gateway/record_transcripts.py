@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import argparse
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from urllib.parse import parse_qs, urlsplit
 
 from gateway.transcript import DIALOGUES, Dialogue, Server, compared, read
@@ -26,12 +27,21 @@ def postgres_server(postgres: Postgres) -> Server:
     return Server(f"{folder}/.s.PGSQL.5432", parts.username or "postgres", parts.path.lstrip("/"))
 
 
-def penstock_answers(dialogue: Dialogue) -> list[str]:
-    """The dialogue's lines with our answers."""
+@contextmanager
+def penstock_server() -> Iterator[Callable[[Dialogue], list[str]]]:
+    """Gives a dialogue's lines with our answers; each finds an empty flow."""
     with Flow() as flow, serving(flow) as url:
         parts = urlsplit(url)
-        assert parts.hostname is not None and parts.port is not None
-        return Server((parts.hostname, parts.port), "penstock", "penstock").hold(dialogue)
+        assert parts.hostname is not None
+        assert parts.port is not None
+        server = Server((parts.hostname, parts.port), "penstock", "penstock")
+
+        def answers(dialogue: Dialogue) -> list[str]:
+            for name, kind in zip(*flow.sql("SHOW TABLES").to_pydict().values(), strict=True):
+                flow.sql(f'DROP {kind} "{name}" CASCADE')
+            return server.hold(dialogue)
+
+        yield answers
 
 
 def difference(recorded: Sequence[str], ours: Sequence[str]) -> list[str]:
@@ -61,18 +71,21 @@ def record() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--ours", action="store_true", help="print the differences of penstock's answers instead")
+    parser.add_argument(
+        "--ours", action="store_true", help="print the differences of penstock's answers instead"
+    )
     parser.add_argument("names", nargs="*", help="only the dialogues whose names contain one of these")
     options = parser.parse_args()
     if not options.ours:
         record()
         return
-    for dialogue in read():
-        if options.names and not any(name in dialogue.name for name in options.names):
-            continue
-        found = difference(dialogue.lines, penstock_answers(dialogue))
-        if found:
-            print("\n".join([f"== {dialogue.name}", *found, ""]))
+    with penstock_server() as answers:
+        for dialogue in read():
+            if options.names and not any(name in dialogue.name for name in options.names):
+                continue
+            found = difference(dialogue.lines, answers(dialogue))
+            if found:
+                print("\n".join([f"== {dialogue.name}", *found, ""]))
 
 
 if __name__ == "__main__":

@@ -225,7 +225,7 @@ def test_cursors(other: psycopg.Connection, connection: psycopg.Connection) -> N
         cursor.execute("SELECT 1")
         other.commit()
         assert cursor.fetchall() == [(1,)]
-    with pytest.raises(errors.InvalidTransactionState):
+    with pytest.raises(errors.NoActiveSqlTransaction):
         connection.execute("DECLARE e CURSOR FOR SELECT 1")
     with pytest.raises(errors.InvalidCursorName):
         connection.execute("FETCH ALL FROM nope")

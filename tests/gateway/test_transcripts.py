@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import pytest
 
-from gateway.record_transcripts import difference, penstock_answers
+from gateway.record_transcripts import difference, penstock_server
 from gateway.transcript import DIFFERENCES, Dialogue, read
 
 RECORDED = read()
@@ -40,8 +42,14 @@ def test_explanations_are_of_dialogues_and_say_something() -> None:
         assert lines, f"{name} has a reason and no difference"
 
 
+@pytest.fixture(scope="module")
+def answers() -> Iterator[Callable[[Dialogue], list[str]]]:
+    with penstock_server() as answers:
+        yield answers
+
+
 @pytest.mark.parametrize("dialogue", RECORDED, ids=lambda d: d.name.replace(" ", "-"))
-def test_dialogue(dialogue: Dialogue) -> None:
-    found = difference(dialogue.lines, penstock_answers(dialogue))
+def test_dialogue(dialogue: Dialogue, answers: Callable[[Dialogue], list[str]]) -> None:
+    found = difference(dialogue.lines, answers(dialogue))
     _, expected = explained().get(dialogue.name, ("", []))
     assert found == expected, "\n".join(["the difference is", *found, "explained is", *expected])

@@ -223,7 +223,12 @@ def _held(connection: socket.socket, file: object, dialogue: Dialogue, server: S
             if found[0] in (b"Z", b"G") or (found[0] == b"E" and b"SFATAL\0" in found[1]):
                 return
 
-    settings = {"user": server.user, "database": server.database, "client_encoding": "UTF8", "TimeZone": "UTC"}
+    settings = {
+        "user": server.user,
+        "database": server.database,
+        "client_encoding": "UTF8",
+        "TimeZone": "UTC",
+    }
     body = struct.pack(">i", 3 << 16) + b"".join(_text(k) + _text(v) for k, v in settings.items()) + b"\0"
     connection.sendall(struct.pack(">i", len(body) + 4) + body)
     list(until_ready(show=False))

@@ -99,7 +99,7 @@ class Session:
         self._define_at_once = define_at_once
         self.isolation = "read committed"  # of transactions that do not say
         self.transaction: Transaction | None = None
-        self._serialisable = False
+        self._level = self.isolation  # of the transaction that is open
         self._savepoints: list[tuple[str, Mark]] = []
         self._cancel_lock = threading.Lock()
         self._cancelled: str | None = None  # why, if it is
@@ -362,13 +362,25 @@ class Session:
         if self.transaction is not None:
             raise TransactionError("a transaction is open already", hint="COMMIT or ROLLBACK first.")
         self.transaction = Transaction(self._flow._core, read_only, several=True)
-        self._serialisable = (isolation or self.isolation) in _SERIALISABLE
+        self._level = isolation or self.isolation
         self._savepoints.clear()
+
+    @property
+    def _serialisable(self) -> bool:
+        return self._level in _SERIALISABLE
+
+    @property
+    def isolation_now(self) -> str:
+        """Of the transaction that is open, or of the next one."""
+        return self.isolation if self.transaction is None else self._level
+
+    def has_relation(self, name: str) -> bool:
+        return self._flow._core.catalog.find(name) is not None
 
     def isolate(self, level: str) -> None:
         """SET TRANSACTION ISOLATION LEVEL: for what the open transaction reads from now on."""
         _check_isolation(level)
-        self._serialisable = level in _SERIALISABLE
+        self._level = level
 
     def rollback(self) -> None:
         """Forget the open transaction, if there is one."""

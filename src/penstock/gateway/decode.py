@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import uuid
 from collections.abc import Callable, Iterator
@@ -15,6 +16,8 @@ from penstock.gateway.types import ColumnType, PgType
 from penstock.sql.binding import Typed, blob_text
 
 Value = Typed | str | None
+_WHOLE = (t.INT2, t.INT4, t.INT8)
+_INTEGER = re.compile(r"\s*[+-]?[0-9]+\s*")
 
 
 def decoded(data: bytes | None, format: int, type: ColumnType | None, duck: str | None) -> Value:
@@ -58,6 +61,8 @@ def utf8(data: bytes) -> str:
 
 def _text(data: bytes, type: PgType) -> str:
     text = utf8(data)
+    if type in _WHOLE and not _INTEGER.fullmatch(text):
+        raise InvalidValue(f'invalid input syntax for type {type.duck.lower()}: "{text[:40]}"')
     return blob_text(bytea(text)) if type is t.BYTEA else text
 
 

@@ -25,8 +25,8 @@ from penstock.gateway.errors import (
     DuplicateCursor,
     DuplicateStatement,
     NotSupported,
+    PortalHasRun,
     ProtocolError,
-    UndefinedCursor,
     WrongNumber,
 )
 from penstock.gateway.portals import Portal, Prepared, Values
@@ -187,7 +187,7 @@ class Dialogue:
         """The rows that are left, or some of them, and how the statement ended."""
         for text in portal.notices:
             yield notice_report(text)
-        yield from portal.reports
+        self._work.reports += portal.reports  # sent before the server is ready again
         portal.notices, portal.reports = [], []
         result = portal.result
         if isinstance(portal.prepared.command, Copy) and result is not None:
@@ -215,7 +215,10 @@ class Dialogue:
         if len(statements) >= PREPARED_MAX:
             raise NotSupported(f"more than {PREPARED_MAX} prepared statements", hint="DEALLOCATE some.")
         statements.pop(message.name, None)
-        statements[message.name] = self._work.prepare(message.sql, message.oids)
+        prepared = self._work.prepare(message.sql, message.oids)
+        if prepared.statement is not None or prepared.command is not None:
+            self._work.check_not_failed(prepared.statement)
+        statements[message.name] = prepared
         return (b.PARSE_COMPLETE,)
 
     def _bind(self, message: m.Bind) -> Iterable[bytes]:
@@ -267,7 +270,7 @@ class Dialogue:
             yield self._copy_begin(command, extended=True)
             return
         if portal.done and portal.result is None:
-            raise UndefinedCursor(f'portal "{message.portal}" cannot be run anymore')
+            raise PortalHasRun(f'portal "{message.portal}" cannot be run')
         if isinstance(portal.prepared.statement, CHANGES) and not self.connection.sync_follows():
             self._work.begin_implicit()  # what comes before the next Sync is one transaction
         with self._timed():

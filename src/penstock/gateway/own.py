@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.base.errors import TransactionError
+from penstock.base.errors import PenstockError
 from penstock.gateway import backend as b
 from penstock.gateway import commands as c
 from penstock.gateway.command import Command
 from penstock.gateway.copy_command import Copy
-from penstock.gateway.errors import DuplicateCursor, UndefinedCursor, UndefinedStatement
+from penstock.gateway.errors import (
+    ActiveTransaction,
+    DuplicateCursor,
+    NoTransaction,
+    UndefinedCursor,
+    UndefinedStatement,
+)
 from penstock.gateway.portals import Portal
+from penstock.gateway.reports import Notice
 from penstock.gateway.result import Result, spread
 from penstock.gateway.types import TEXT, ColumnType
 from penstock.sql.parse import parse
@@ -47,7 +54,9 @@ def command_columns(work: Work, command: Command) -> list[tuple[str, ColumnType]
 def _set(work: Work, command: c.SetSetting, portal: Portal) -> None:
     inside = work.session.transaction is not None and not work.implicit
     if command.local and not inside:
-        portal.notices.append("SET LOCAL can only be used in transaction blocks")
+        portal.notices.append(
+            Notice("SET LOCAL can only be used in transaction blocks", NoTransaction.sqlstate)
+        )
         portal.tag = command.tag
         return
     if work.session.transaction is not None:
@@ -60,7 +69,9 @@ def _set(work: Work, command: c.SetSetting, portal: Portal) -> None:
 
 def _set_transaction(work: Work, command: c.SetTransaction, portal: Portal) -> None:
     if work.session.transaction is None or work.implicit:
-        portal.notices.append("SET TRANSACTION can only be used in transaction blocks")
+        portal.notices.append(
+            Notice("SET TRANSACTION can only be used in transaction blocks", NoTransaction.sqlstate)
+        )
     else:
         work.session.isolate(command.isolation)
     portal.tag = "SET"
@@ -87,7 +98,7 @@ def _reset_all(work: Work, command: c.ResetAll, portal: Portal) -> None:
 def _discard(work: Work, command: c.Discard, portal: Portal) -> None:
     if command.what == "ALL":
         if work.session.transaction is not None and not work.implicit:
-            raise TransactionError("DISCARD ALL cannot run inside a transaction block")
+            raise ActiveTransaction("DISCARD ALL cannot run inside a transaction block")
         work.statements.clear()
         work.drop_portals()
         _reset_all(work, c.ResetAll(), portal)
@@ -109,7 +120,7 @@ def _declare(work: Work, command: c.Declare, portal: Portal) -> None:
     if command.name in work.portals:
         raise DuplicateCursor(f'cursor "{command.name}" already exists')
     if not command.hold and (work.session.transaction is None or work.implicit):
-        raise TransactionError(
+        raise NoTransaction(
             "DECLARE CURSOR can only be used in transaction blocks", hint="BEGIN, or add WITH HOLD."
         )
     work.offset += command.query.offset
@@ -156,7 +167,12 @@ def _copy_out(work: Work, command: Copy, portal: Portal) -> None:
     if command.table is None:
         work.offset += command.query_offset
     (statement,) = parse(command.query)
-    answer = work.session.start(command.query, statement)
+    try:
+        answer = work.session.start(command.query, statement)
+    except PenstockError as error:
+        if command.table is not None:  # the text is ours
+            error.position = None
+        raise
     portal.result = Result.of(answer.table, (), more=answer.stream)
     portal.tag = "COPY"
 

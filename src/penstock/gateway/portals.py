@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.gateway.command import Command
+from penstock.gateway.reports import Notice
 from penstock.gateway.result import Result
 from penstock.gateway.types import ColumnType
 from penstock.sql import statements as st
@@ -40,5 +41,5 @@ class Portal:
     tag: str = ""
     done: bool = False
     hold: bool = False
-    notices: list[str] = field(default_factory=list)
+    notices: list[str | Notice] = field(default_factory=list)
     reports: list[bytes] = field(default_factory=list)  # settings that have changed

@@ -18,19 +18,29 @@ from penstock.gateway.errors import NotSupported, WrongNumber
 from penstock.gateway.types import ColumnType, column_type
 from penstock.zset.interchange import sql_type_of
 
-_CALL = re.compile(r'"?(\w+)"?\(\)')
+_CALL = re.compile(r'"?(\w+)"?(\(.*\))', re.DOTALL)
 
 
 def column_name(name: str) -> str:
-    """The name that Postgres gives to a column that is a call of a function without arguments.
+    """The name that Postgres gives to a column that is the call of a function.
 
-    >>> column_name('"version"()'), column_name("count_star()"), column_name("a")
-    ('version', 'count', 'a')
+    >>> column_name('"version"()'), column_name("count_star()"), column_name("max(a)"), column_name("f(a) + g(b)")
+    ('version', 'count', 'max', 'f(a) + g(b)')
     """
     call = _CALL.fullmatch(name)
-    if call is None:
+    if call is None or call[1] == "CAST" or not _closes_at_the_end(call[2]):
         return name
     return "count" if call[1] == "count_star" else call[1]
+
+
+def _closes_at_the_end(text: str) -> bool:
+    """Whether the bracket that a text begins with is closed by its last character."""
+    depth = 0
+    for place, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if not depth:
+            return place == len(text) - 1
+    return False
 
 
 def answer_types(table: pa.Table) -> list[ColumnType]:

@@ -174,7 +174,7 @@ class ClientSettings:
         key = fold(name)
         if key not in self._values:
             raise UndefinedSetting(f'unrecognized configuration parameter "{name}"')
-        return self._values[key]
+        return self._session.isolation_now if key == "transaction_isolation" else self._values[key]
 
     def all(self) -> list[tuple[str, str]]:
         names = {key: setting.name for key, setting in _BY_NAME.items()}

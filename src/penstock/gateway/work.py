@@ -10,11 +10,12 @@ from penstock.engine.session import Answer, Session
 from penstock.gateway import backend as b
 from penstock.gateway import commands as c
 from penstock.gateway.command import Command
-from penstock.gateway.errors import UndefinedCursor, UndefinedStatement
+from penstock.gateway.errors import ActiveTransaction, NoTransaction, UndefinedCursor, UndefinedStatement
 from penstock.gateway.found import at_once_result
 from penstock.gateway.own import command_columns, run_command
 from penstock.gateway.portals import Portal, Prepared
 from penstock.gateway.remember import Remembered
+from penstock.gateway.reports import Notice
 from penstock.gateway.result import Result
 from penstock.gateway.rewrite import without_catalog
 from penstock.gateway.settings import ClientSettings
@@ -96,7 +97,9 @@ class Work:
         is_open = session.transaction is not None and not self.implicit
         if isinstance(s, st.Begin):
             if is_open:
-                portal.notices.append("there is already a transaction in progress")
+                portal.notices.append(
+                    Notice("there is already a transaction in progress", ActiveTransaction.sqlstate)
+                )
             elif self.implicit and session.transaction is not None and session.transaction.changes:
                 if s.modes:
                     raise TransactionError("a transaction's modes stand before its first change")
@@ -105,13 +108,15 @@ class Work:
                 self.implicit = False
                 session.rollback()
                 session.execute(portal.prepared.sql)
-            portal.tag = "BEGIN"
+            portal.tag = (
+                "START TRANSACTION" if portal.prepared.sql.lstrip()[:5].upper() == "START" else "BEGIN"
+            )
             return
         if isinstance(s, (st.Commit, st.Rollback)):
             portal.tag = "COMMIT" if isinstance(s, st.Commit) and not self.failed else "ROLLBACK"
             failed, self.failed, self.implicit = self.failed, False, False
             if not is_open:
-                portal.notices.append("there is no transaction in progress")
+                portal.notices.append(Notice("there is no transaction in progress", NoTransaction.sqlstate))
             if session.transaction is None:
                 return
             if failed:
@@ -121,7 +126,7 @@ class Work:
             self._ended(committed=portal.tag == "COMMIT")
             return
         if not is_open:
-            raise TransactionError(
+            raise NoTransaction(
                 f"{portal.prepared.sql.split()[0].upper()} can only be used in transaction blocks"
             )
         portal.tag = session.execute(portal.prepared.sql)[-1].tag
@@ -248,6 +253,11 @@ class Work:
         if defines:  # what came before it in the text is committed first: definitions stand alone
             self.session.execute("COMMIT")
         assert prepared.statement is not None
+        if isinstance(prepared.statement, st.Drop) and prepared.statement.if_exists:
+            for name in prepared.statement.names:
+                if not self.session.has_relation(name):
+                    text = f'{prepared.statement.kind} "{name}" does not exist, skipping'
+                    portal.notices.append(Notice(text, "00000", "NOTICE"))
         answer = self.session.start(prepared.sql, prepared.statement, portal.values)
         if defines:
             self.session.begin()
