@@ -11,6 +11,9 @@ from penstock import Flow
 from penstock.gateway.background import serving
 
 
+collect_ignore = ["fuzz.py"]  # a program of its own, which needs atheris
+
+
 @pytest.fixture
 def flow() -> Iterator[Flow]:
     with Flow() as flow:

@@ -204,6 +204,10 @@ READ_AHEAD_BYTES_MAX = 1 << 20
 CONNECTIONS_MAX = 1_000
 RUNNING_STATEMENTS_MAX = 32
 
+# Clients that have not said yet who they are. One more, and the one that has waited longest is disconnected: so many
+# connections that say nothing keep nobody out, and take neither memory nor file handles without end.
+STRANGERS_MAX = 500
+
 # A client that has not said who it is after this long is disconnected.
 LOGIN_SECONDS_MAX = 30
 

@@ -23,6 +23,7 @@ from penstock.base.limits import (
     READ_AHEAD_BYTES_MAX,
     RUNNING_STATEMENTS_MAX,
     SEND_BYTES,
+    STRANGERS_MAX,
 )
 from penstock.engine.flow import Flow
 from penstock.engine.session import Session
@@ -48,6 +49,7 @@ class Server:
         self.pool = ThreadPoolExecutor(RUNNING_STATEMENTS_MAX, "penstock-statement")
         self.clients: dict[int, Client] = {}  # those that were let in, by process number
         self.everyone: set[Client] = set()
+        self._strangers: dict[Client, None] = {}  # those that have not been let in yet, the oldest first
         self._numbers = itertools.count(1)
         self._listener: asyncio.Server | None = None
 
@@ -69,8 +71,22 @@ class Server:
             await asyncio.wait(tasks)
         self.pool.shutdown()
 
+    def meet(self, client: Client) -> None:
+        """Somebody has connected."""
+        self.everyone.add(client)
+        self._strangers[client] = None
+        if len(self._strangers) > STRANGERS_MAX:
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]
+            oldest.turn_away()
+
+    def forget(self, client: Client) -> None:
+        """It has gone, or is no stranger any more."""
+        self._strangers.pop(client, None)
+
     def admit(self, client: Client) -> int:
         """A process number for a client."""
+        self.forget(client)
         if len(self.clients) >= CONNECTIONS_MAX:
             raise TooManyConnections("sorry, too many clients already")
         number = next(self._numbers)
@@ -116,7 +132,7 @@ class Client(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         loop = asyncio.get_running_loop()
-        self.server.everyone.add(self)
+        self.server.meet(self)
         self._timer = loop.call_later(LOGIN_SECONDS_MAX, self._late)
         self.task = loop.create_task(self._live())
 
@@ -137,13 +153,19 @@ class Client(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._gone = True
+        self.server.forget(self)
         self._writable.set()
         self._arrived.set()
         if self.session is not None:
             self.session.cancel()
 
     def _late(self) -> None:
-        if not self._login.done and self._transport is not None:
+        if not self._login.done:
+            self.turn_away()
+
+    def turn_away(self) -> None:
+        """Disconnect a client that has not said who it is, without a word."""
+        if self._transport is not None:
             self._transport.abort()
 
     # -- from the first byte to the last -----------------------------------------------------
@@ -175,6 +197,7 @@ class Client(asyncio.Protocol):
 
     async def _close(self) -> None:
         self.server.clients.pop(self._number, None)
+        self.server.forget(self)
         if self._timer is not None:
             self._timer.cancel()
         if self._transport is not None:
