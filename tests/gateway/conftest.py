@@ -10,7 +10,6 @@ import pytest
 from penstock import Flow
 from penstock.gateway.background import serving
 
-
 collect_ignore = ["fuzz.py"]  # a program of its own, which needs atheris
 
 

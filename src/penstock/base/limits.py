@@ -251,5 +251,8 @@ INDEX_ROW_BYTES = 12
 # Texts of statements that a session remembers how to answer, and to which it has the answer.
 REMEMBERED_ANSWERS_MAX = 1_024
 
+# VALUES of an INSERT that are read without DuckDB: in longer texts reading them costs more than it saves.
+PLAIN_VALUES_TEXT_MAX = 100_000
+
 # Statements longer than this are not worth remembering.
 REMEMBERED_TEXT_MAX = 4_096

@@ -124,10 +124,11 @@ class Session:
             raise SqlSyntaxError(f"SQL is text, not {type(sql).__name__}")
         if parameters is None:
             return self.run_parsed(parse(sql), commit)
-        statements = parse(sql)
-        found = self.at_once(statements[0], parameters) if len(statements) == 1 else None
-        if found is not None:
-            return [_found_answer(statements[0], found)]
+        if sql.lstrip()[:6].upper() == "SELECT":
+            statements = parse(sql)
+            found = self.at_once(statements[0], parameters) if len(statements) == 1 else None
+            if found is not None:
+                return [_found_answer(statements[0], found)]
         bound = bind(sql, parameters)
         try:
             return self.run_parsed(parse(bound.text), commit)
