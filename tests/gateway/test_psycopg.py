@@ -225,7 +225,7 @@ def test_cursors(other: psycopg.Connection, connection: psycopg.Connection) -> N
         cursor.execute("SELECT 1")
         other.commit()
         assert cursor.fetchall() == [(1,)]
-    with pytest.raises(errors.InvalidTransactionState):
+    with pytest.raises(errors.NoActiveSqlTransaction):
         connection.execute("DECLARE e CURSOR FOR SELECT 1")
     with pytest.raises(errors.InvalidCursorName):
         connection.execute("FETCH ALL FROM nope")
@@ -346,8 +346,8 @@ def test_settings_that_come_with_the_connection(url: str) -> None:
         c.execute("SET application_name = 'you'")
         c.execute("RESET application_name")
         assert c.execute("SHOW application_name").fetchone() == ("me",)
-    with pytest.raises(psycopg.OperationalError, match="statement_timeout"):
-        psycopg.connect(url, options="-c statement_timeout=5s")
+    with pytest.raises(psycopg.OperationalError, match="lock_timeout"):
+        psycopg.connect(url, options="-c lock_timeout=5s")
 
 
 def test_the_isolation_of_one_transaction(url: str, connection: psycopg.Connection) -> None:

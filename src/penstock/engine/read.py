@@ -219,8 +219,12 @@ def fetched(duck: DuckConnection, sql: str) -> pa.Table:
     relation = bound(duck, sql)
     if relation is None:  # a statement without a result
         return pa.table({})
-    answer = relation.to_arrow_table()
-    return answer.replace_schema_metadata({_TYPES_KEY: "\0".join(str(t) for t in relation.types)})
+    return with_type_names(relation.to_arrow_table(), [str(t) for t in relation.types])
+
+
+def with_type_names(answer: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The answer with the SQL types of its columns."""
+    return answer.replace_schema_metadata({_TYPES_KEY: "\0".join(names)})
 
 
 def type_names(answer: pa.Table) -> list[str] | None:

@@ -153,6 +153,8 @@ def _direct(catalog: Catalog, s: st.Statement) -> Iterator[tuple[str, str]]:
             yield "own", name
     elif isinstance(s, st.AlterMaterializedView):
         yield "own", s.name
+    elif isinstance(s, st.Subscribe):
+        yield "select", s.name
     elif isinstance(s, st.ExplainIncremental) and s.name:
         yield "select", s.name
     elif not isinstance(s, (st.Query, st.Explain, st.ExplainIncremental, st.Describe)):
@@ -179,7 +181,7 @@ def _change_texts(s: st.Insert | st.Update | st.Delete) -> Iterator[str]:
         rows = values_rows(s.source) if s.has_default else None
         if rows is not None:
             yield from (f"SELECT {v.text}" for row in rows for v in row if fold(v.text) != "default")
-        elif not s.default_values:
+        elif not s.default_values and _MAY_READ.search(s.source.text):  # plain values name nothing
             yield f"SELECT * FROM ({s.source.text})"
         assignments = s.on_conflict.assignments if s.on_conflict else ()
         where, tables = s.on_conflict.where if s.on_conflict else None, None
