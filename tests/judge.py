@@ -56,8 +56,8 @@ def bare(name: str) -> str:
 class Judge:
     """Runs the same changes on a flow and on DuckDB; `check` compares every materialized view."""
 
-    def __init__(self) -> None:
-        self.flow = penstock.Flow()
+    def __init__(self, flow: penstock.Flow | None = None) -> None:
+        self.flow = penstock.Flow() if flow is None else flow
         self.duck = open_duckdb()
         self.tables: dict[str, str] = {}  # name -> CREATE TABLE
         self.views: dict[str, str] = {}  # materialized: name -> CREATE MATERIALIZED VIEW

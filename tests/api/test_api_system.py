@@ -180,6 +180,38 @@ def test_only_queries_over_nothing_else_do_without_the_lock(flow: Flow) -> None:
     flow.close()
 
 
+def test_a_role_without_rights(flow: Flow) -> None:
+    """It may see how the flow is, and by no way around it the rows of tables that it may not read."""
+    flow.sql("CREATE ROLE bob LOGIN")
+    bob = flow.session(role="bob")
+    assert bob.sql("SELECT view FROM penstock.freshness").to_pylist() == [{"view": "totals"}]
+    for statement in (
+        "SELECT * FROM penstock.freshness, orders",
+        "SELECT * FROM penstock.freshness WHERE view IN (SELECT customer FROM orders)",
+        "SELECT * FROM penstock.freshness, query('FROM orders')",
+        'SELECT * FROM penstock.freshness, "penstock rows of orders"',
+        "SELECT * FROM penstock.views, orders",
+        "EXPLAIN INCREMENTAL (ESTIMATE) totals",
+        "ALTER SYSTEM PAUSE",
+        "ALTER MATERIALIZED VIEW totals SET (freshness = '1 s')",
+    ):
+        with pytest.raises(penstock.PenstockError) as caught:
+            bob.sql(statement)
+        assert caught.value.sqlstate == "42501", statement
+    assert flow.sql("SELECT event FROM penstock.audit_log WHERE actor = 'bob'").num_rows == 0
+    flow.sql("GRANT CREATE, USAGE ON SCHEMA public TO bob")
+    bob.sql(
+        "CREATE TABLE own (id BIGINT PRIMARY KEY); CREATE MATERIALIZED VIEW mine AS SELECT count(*) AS n FROM own"
+    )
+    bob.sql("ALTER MATERIALIZED VIEW mine SET (freshness = '1 s')")
+    events = flow.sql("SELECT event FROM penstock.audit_log WHERE actor = 'bob' ORDER BY number").to_pylist()
+    assert [e["event"] for e in events] == ["create", "create", "alter"]
+    assert flow.sql("SELECT count(*) AS n FROM penstock.audit_log WHERE event = 'role'").to_pylist() == [
+        {"n": 2}
+    ]
+    flow.close()
+
+
 def test_a_flow_that_has_stopped_still_tells_why(flow: Flow) -> None:
     session = flow.session()
     flow._core._commit_tables = lambda _: (_ for _ in ()).throw(OSError("no more"))  # type: ignore[method-assign]

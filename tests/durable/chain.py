@@ -11,8 +11,9 @@ from durable.executioner import Executioner
 from durable.victim import Case
 from penstock.base.faults import POINTS
 
-# The steps of checkpoints, branches and restores have tests of their own, since ticks do not reach them.
-ELSEWHERE = ("checkpoint.", "branch.", "restore.")
+# The steps of checkpoints, branches and restores have tests of their own, since ticks do not reach them; those of
+# tasks too (test_placed_kills.py), since inline epochs have none.
+ELSEWHERE = ("checkpoint.", "branch.", "restore.", "task.")
 TICKING = tuple(p for p in POINTS if not p.startswith(ELSEWHERE))
 
 # How often a point may be passed before the kill: those that every step passes are passed more often.

@@ -15,6 +15,7 @@ from durable.judged import Wrong, check_flow
 from durable.small_limits import small_limits
 from durable.workload import steps
 from penstock.base.errors import CorruptState, PenstockError
+from penstock.commit import places
 from penstock.engine import opening
 from penstock.store.faulty import FaultyObjects, Rates
 from penstock.store.location import Location
@@ -99,7 +100,8 @@ def inject(monkeypatch: pytest.MonkeyPatch, seed: int, rates: Rates) -> list[Fau
         made.append(FaultyObjects(open_objects(location, retry_s=5), rng, rates, slow_s=0.01))
         return made[-1]
 
-    monkeypatch.setattr(opening, "open_objects", faulty)
+    for module in (opening, places):  # the probe at opening, and the files of the flow
+        monkeypatch.setattr(module, "open_objects", faulty)
     return made
 
 
@@ -132,7 +134,8 @@ def test_faults_that_pass(
         voyage.arrive(last)
     assert sum(f.injected.total() for f in made) > 0
     assert not [e for e in voyage.errors if isinstance(e, CorruptState)]
-    monkeypatch.setattr(opening, "open_objects", open_objects)
+    for module in (opening, places):
+        monkeypatch.setattr(module, "open_objects", open_objects)
     with voyage.open() as flow:
         voyage.judge(flow)
 

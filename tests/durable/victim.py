@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import penstock
 from durable.judged import check_flow
+from durable.on_files import on_files
 from durable.small_limits import SMALL, set_limits
 from durable.workload import steps
 from penstock.base import faults
@@ -34,6 +36,9 @@ class Case:
     close: bool = False  # whether it ends properly
     options: dict[str, str] = field(default_factory=dict)  # of the storage
     limits: dict[str, float] = field(default_factory=dict)
+    engine: str = (
+        "inline"  # "files": two of three epochs run in partitions that write files; "spark": on Spark
+    )
 
 
 def live(case: Case, report: int) -> None:
@@ -67,12 +72,14 @@ def _live(case: Case, say: Any) -> None:
     say("at", at)
     if case.point and not case.point.startswith("open."):
         faults.arm(case.point, case.count)
+    place = placing(flow, case.engine)
     for step, model in steps(case.seed):
         if step.number <= at:
             continue
         if step.number > at + case.steps:
             break
         say("start", step.number)
+        place(step.number)
         step.run(flow)
         assert flow.epoch == model.epoch, (flow.epoch, model.epoch)
         if case.mode == "durable" or step.is_definition:
@@ -85,6 +92,27 @@ def _live(case: Case, say: Any) -> None:
         flow.close()
         say("ack", at + case.steps)
         check_no_rubbish(case)
+
+
+def placing(flow: penstock.Flow, engine: str) -> Callable[[int], None]:
+    """Says before a step where its epochs run."""
+    if engine == "inline":
+        return lambda step: None
+    if engine == "files":
+        return lambda step: on_files(flow, 1 + step % 3 if step % 3 else None)
+    spark = penstock.Spark(partitions=2, master="local[2]", config=SPARK_SETTINGS)
+
+    def place(step: int) -> None:
+        flow.use_engine("inline" if step % 4 == 0 else spark)
+
+    return place
+
+
+SPARK_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "512m",
+    "spark.driver.host": "127.0.0.1",
+}
 
 
 def check_no_rubbish(case: Case) -> None:

@@ -270,6 +270,20 @@ def test_it_answers_as_penstock(catalog: psycopg.Connection, ann: psycopg.Connec
     assert ann.execute("SELECT current_user, session_user FROM pg_database").fetchone() == ("ann", "ann")
 
 
+def test_clients_are_shown(
+    shop: tuple[Flow, str], catalog: psycopg.Connection, ann: psycopg.Connection
+) -> None:
+    with psycopg.connect(shop[1], application_name="it's me") as other:
+        rows = catalog.execute(
+            "SELECT pid, usename, datname, application_name, state, backend_start <= now() AND client_port > 0 "
+            "FROM pg_stat_activity"
+        ).fetchall()
+        assert (ann.info.backend_pid, "ann", "penstock", "", "idle", True) in rows
+        assert (other.info.backend_pid, "penstock", "penstock", "it's me", "idle", True) in rows
+        own = catalog.execute("SELECT usename FROM pg_stat_activity WHERE pid = pg_backend_pid()").fetchall()
+        assert own == [("penstock",)]
+
+
 def test_roles_and_rights_are_shown(catalog: psycopg.Connection, ann: psycopg.Connection) -> None:
     assert catalog.execute(
         "SELECT rolname, rolsuper, rolcanlogin FROM pg_roles WHERE rolname !~ '^pg_' ORDER BY 1"

@@ -79,6 +79,7 @@ READS_SECRET = (
 
 # Refused for other reasons, too, or not to be run by execute().
 READS_SECRET_ANYHOW = (
+    "SELECT * FROM secret AS OF EPOCH 1",
     "WITH secret AS (SELECT * FROM secret) SELECT * FROM secret",
     "PIVOT secret ON id USING max(word)",
     "SELECT * FROM query('SELECT * FROM secret')",

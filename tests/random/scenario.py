@@ -29,10 +29,12 @@ class Outcome:
     features: Counter[str] = field(default_factory=Counter)
 
 
-def run_case(seed: int, outcome: Outcome, postgres: Postgres | None = None) -> None:
-    """Builds the case of this seed and checks every view after every epoch."""
+def run_case(
+    seed: int, outcome: Outcome, postgres: Postgres | None = None, flow: penstock.Flow | None = None
+) -> None:
+    """Builds the case of this seed, in a flow in memory or in this one, and checks every view after every epoch."""
     chance = random.Random(seed)
-    judge = Judge()
+    judge = Judge(flow)
     try:
         tables = random_tables(chance, portable=postgres is not None)
         for table in tables:

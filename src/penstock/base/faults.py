@@ -20,6 +20,7 @@ STEPS = (
     "commit.write",  # the one write that makes epochs exist
     "commit.durable",  # ... and is on storage
     "define.write",  # a catalog change, or an epoch whose state tasks have written, with its manifest
+    "task.write",  # a task writes a file, for an epoch that is not yet
     "flush.capture",  # the batches to write are picked
     "flush.file",  # one batch is written as a file
     "flush.write",  # the manifest that names them

@@ -46,6 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--demo-rate", metavar="N", type=float, default=20.0, help="changes a second of the demo (20)"
     )
     parser.add_argument(
+        "--engine",
+        choices=("inline", "spark", "auto"),
+        default="inline",
+        help="where epochs run: in this process, on Spark, or wherever it takes less time (inline)",
+    )
+    parser.add_argument(
         "--commit",
         choices=("durable", "visible"),
         default="durable",
@@ -133,8 +139,14 @@ def _more_to_say(observed: tuple[Observer, str, int] | None, demo: bool) -> list
 
 def _flow(options: argparse.Namespace, given: dict[str, object] | None) -> Flow:
     if options.storage is None:
-        return Flow()
-    return Flow(options.storage, read_only=options.read_only, commit=options.commit, storage_options=given)
+        return Flow(engine=options.engine)
+    return Flow(
+        options.storage,
+        read_only=options.read_only,
+        commit=options.commit,
+        engine=options.engine,
+        storage_options=given,
+    )
 
 
 def _init(flow: Flow, path: Path) -> None:

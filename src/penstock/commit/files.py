@@ -21,7 +21,7 @@ from penstock.state.batch_file import FileRef, MappedFile, StoredBatch, describe
 from penstock.state.measures import Measure
 from penstock.store.cache import LocalCache
 from penstock.store.failures import translated
-from penstock.store.objects import Objects
+from penstock.store.objects import Objects, Remote
 from penstock.zset.column import Column
 from penstock.zset.types import SqlType
 
@@ -50,6 +50,23 @@ class Files:
         self._lock = threading.Lock()
         self.bytes_written = 0
         self.files_written = 0
+        self.files_opened = 0
+
+    def under(self, session: str) -> Files:
+        """The same files, for a writer of another name; storage and local copies are shared."""
+        return Files(self.objects, self._cache, self._parents, self._scratch, session)
+
+    @property
+    def requests(self) -> int:
+        """Requests to remote storage, those for files of parents among them."""
+        every = [self.objects, *(objects for objects, _ in self._parents)]
+        return sum(objects.requests for objects in every if isinstance(objects, Remote))
+
+    @property
+    def bytes_fetched(self) -> int:
+        """Of files that were copied here to be read."""
+        caches = [self._cache, *(cache for _, cache in self._parents)]
+        return sum(cache.fetched_bytes for cache in caches if cache is not None)
 
     def write(
         self, hashes: np.ndarray | None, columns: Sequence[Column], measures: Sequence[Measure]
@@ -109,6 +126,7 @@ class Files:
 
     def open(self, ref: FileRef) -> MappedFile:
         """Map a file into memory; from the local cache where the storage is remote."""
+        self.files_opened += 1
         objects, cache, name = self.place(ref.name)
         path = objects.local_path(name)
         if path is not None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 
-from penstock.zset.zset import ZSet
+from penstock.state.scattered import Rows
 
-Listener = Callable[[int, Mapping[str, ZSet]], None]
+Listener = Callable[[int, Mapping[str, Rows]], None]
 
 
 class Bell:
@@ -41,6 +41,6 @@ class Bell:
         with self._lock:
             self._listeners = tuple(one for one in self._listeners if one is not listener)
 
-    def ring(self, epoch: int, changes: Mapping[str, ZSet] | None = None) -> None:
+    def ring(self, epoch: int, changes: Mapping[str, Rows] | None = None) -> None:
         for listener in self._listeners:
             listener(epoch, changes or {})

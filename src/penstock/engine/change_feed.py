@@ -34,6 +34,8 @@ def from_change_feed(data: Any, wanted: str, own: Collection[str] = ()) -> Any:
     >>> from_change_feed(rows, "auto").to_pylist()
     [{'id': 1, 'n': 5, '_weight': -1}, {'id': 1, 'n': 6, '_weight': 1}]
     """
+    if hasattr(data, "toArrow"):  # a DataFrame of Spark's, in a flow that runs here
+        data = data.toArrow()
     if wanted == AUTO and not (
         isinstance(data, (pa.Table, pa.RecordBatch)) and _looks_like(data.schema.names)
     ):

@@ -504,10 +504,10 @@ class Flow:
     def _push(self, epoch: int, changes: Mapping[str, Rows]) -> None:
         found = {fold(name): rows for name, rows in changes.items()}
         for name, watches in self._watches.items():
+            rows = rows_of(found[name]) if name in found and watches else None
             for watch in watches:
-                rows = found.get(name)
-                watch.push(epoch, None if rows is None else rows_of(rows))
-        self.bell.ring(epoch, {name: rows_of(rows) for name, rows in changes.items()} if self.bell else None)
+                watch.push(epoch, rows)
+        self.bell.ring(epoch, changes)
 
     def _followed(self, epoch: int, changes: dict[str, ZSet], committed_us: int | None) -> None:
         """A reader has taken in an epoch that the writer committed at a time, or has read everything anew (no
@@ -636,11 +636,9 @@ class Flow:
             if applied is not None and applied.has(table):
                 repeated.append(table.name)
                 continue
-            if is_data_frame(data):
-                if self._engines.takes_frames:
-                    frames[table.name] = self._frame(table, data, mode, feed)
-                    continue
-                data = data.toArrow()
+            if self._engines.takes_frames and is_data_frame(data):
+                frames[table.name] = self._frame(table, data, mode, feed)
+                continue
             if mode != "upsert":
                 data = from_change_feed(data, feed, table.schema.names)
             rows = to_zset(data, table.matching, self._defaults(table))

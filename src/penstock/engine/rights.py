@@ -153,9 +153,7 @@ def _direct(catalog: Catalog, s: st.Statement) -> Iterator[tuple[str, str]]:
             yield "own", name
     elif isinstance(s, st.AlterMaterializedView):
         yield "own", s.name
-    elif isinstance(s, st.Subscribe):
-        yield "select", s.name
-    elif isinstance(s, st.ExplainIncremental) and s.name:
+    elif isinstance(s, (st.Subscribe, st.ExplainIncremental)) and s.name:
         yield "select", s.name
     elif not isinstance(s, (st.Query, st.Explain, st.ExplainIncremental, st.Describe)):
         raise InsufficientPrivilege(f"permission denied: {type(s).__name__} is for superusers")

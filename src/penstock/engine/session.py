@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock.base.errors import (
+    InsufficientPrivilege,
     InvalidOption,
     PenstockError,
     QueryCanceled,
@@ -117,7 +118,6 @@ class Session:
         self._readers = None if new_reader is None else Readers(new_reader)
         self._at_once = AtOnce(functions)
         self._define_at_once = define_at_once
-        self.actor: str | None = None  # on whose behalf: the role of a client
         self.number: int | None = None  # None: the flow's own
         self.application: str | None = None  # what the client calls itself
         self.began_us = flow.meter.clock_us()
@@ -134,6 +134,11 @@ class Session:
         self._cancelled: str | None = None  # why, if it is
         self._interrupt: Callable[[], None] | None = None  # of the connection that works for us just now
         self.on_cancel: Callable[[], None] = lambda: None  # wakes whoever waits for us
+
+    @property
+    def actor(self) -> str | None:
+        """Who is answerable for what it does, in the audit log."""
+        return self.role
 
     @property
     def state(self) -> str:
@@ -448,11 +453,25 @@ class Session:
                     "SUBSCRIBE shows what is committed, and this transaction has changes of its own",
                     hint="COMMIT first.",
                 )
+            self._rights.check(flow._core, self.role, s)
             try:
-                return subscribe(flow, s.name, s.snapshot, s.since)
+                found = subscribe(flow, s.name, s.snapshot, s.since)
             except PenstockError as error:
                 error.position = s.name_offset if error.position is None else error.position
                 raise
+            found.guard = lambda: self._rights.check(flow._core, self.role, s)
+            return found
+
+    def may_read(self, name: str) -> bool:
+        """Whether this session's role may know what a relation holds; True where there is none of that name."""
+        catalog = self._flow._core.catalog
+        relation = catalog.find(name)
+        try:
+            if relation is not None:
+                require(catalog.access, self.role, "select", relation)
+        except InsufficientPrivilege:
+            return False
+        return True
 
     @property
     def flow_id(self) -> str:

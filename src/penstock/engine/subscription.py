@@ -8,7 +8,7 @@ any more, so that somebody who has seen it can go on from there after a crash; a
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -56,6 +56,8 @@ class Subscription:
         self._past = past
         self._watch = watch
         self._failure: PenstockError | None = None
+        self.guard: Callable[[], None] | None = None  # raises when its reader may not see it any more
+        self._guarded = flow._core.catalog.changes
 
     @property
     def is_closed(self) -> bool:
@@ -93,6 +95,10 @@ class Subscription:
 
     def _next(self) -> Change | None:
         settled = self._flow.settled_epoch
+        changes = self._flow._core.catalog.changes
+        if self.guard is not None and changes != self._guarded:
+            self.guard()  # rights may have been taken away
+            self._guarded = changes
         if self._rows is not None:
             if self.epoch > settled:
                 self._check()

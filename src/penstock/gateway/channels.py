@@ -20,14 +20,20 @@ from penstock.base.limits import (
 from penstock.engine.consolidate import consolidated
 from penstock.gateway import backend as b
 from penstock.sql.tokens import fold
-from penstock.zset.zset import ZSet
+from penstock.state.scattered import Rows, rows_of
 
 
 class Mailbox:
     """Notifications that wait for one client. `wake` is called, in any thread, when there are some."""
 
-    def __init__(self, process: int = 0, wake: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        process: int = 0,
+        wake: Callable[[], None] = lambda: None,
+        may_read: Callable[[str], bool] = lambda _: True,
+    ) -> None:
         self.process = process
+        self.may_read = may_read  # whether this client may know what happens to a relation
         self.overflowed = False
         self._wake = wake
         self._waiting: deque[bytes] = deque()
@@ -91,19 +97,23 @@ class Channels:
 
     # -- views -------------------------------------------------------------------------------
 
-    def note(self, epoch: int, changes: Mapping[str, ZSet]) -> None:
+    def note(self, epoch: int, changes: Mapping[str, Rows]) -> None:
         """An epoch is visible; under the flow's lock."""
         for name, rows in changes.items():
             channels = [channel for channel in {fold(name), name} if channel in self._listeners]
             if channels:
-                count = len(consolidated(rows, tuple(c.type for c in rows.columns)))
+                found = rows_of(rows)  # fetched only where somebody listens
+                count = len(consolidated(found, tuple(c.type for c in found.columns)))
                 self._changed += [(epoch, channel, count) for channel in channels if count]
 
     def tell(self, settled: int) -> None:
         """Epochs up to this one cannot be lost any more: tell of them, in order. In one thread at a time."""
         while self._changed and self._changed[0][0] <= settled:
             epoch, channel, count = self._changed.popleft()
-            self.notify(0, channel, json.dumps({"epoch": epoch, "rows": count}))
+            told = b.notification(0, channel, json.dumps({"epoch": epoch, "rows": count}))
+            for mailbox in self._listeners.get(channel, ()):
+                if mailbox.may_read(channel):
+                    mailbox.put(told)
 
 
 @dataclass(frozen=True)

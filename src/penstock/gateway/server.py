@@ -45,7 +45,7 @@ from penstock.gateway.protocol import Connection, State
 from penstock.gateway.reports import error_report, notice_report
 from penstock.gateway.settings import VERSION, ClientSettings
 from penstock.sql.tokens import quote
-from penstock.zset.zset import ZSet
+from penstock.state.scattered import Rows
 
 LOG = logging.getLogger("penstock.gateway")
 Portion = tuple[bytes, bool, Pause | None]
@@ -94,7 +94,7 @@ class Server:
         await asyncio.get_running_loop().run_in_executor(self.pool, self.private.close)
         self.pool.shutdown()
 
-    def _ring(self, epoch: int, changes: Mapping[str, ZSet]) -> None:
+    def _ring(self, epoch: int, changes: Mapping[str, Rows]) -> None:
         """The flow has something new; in any thread, perhaps under its lock."""
         self.channels.note(epoch, changes)
         if not self._heard:
@@ -135,6 +135,25 @@ class Server:
         self.clients[number] = client
         return number
 
+    def activity(self) -> list[dict[str, object]]:
+        """The clients, as pg_stat_activity shows them: of what they do, the kind of statement."""
+        found: list[dict[str, object]] = []
+        for number, client in list(self.clients.items()):
+            session = client.session
+            if session is None:
+                continue
+            address, port = client.address
+            since = session.running_since_us
+            found.append(
+                {
+                    "pid": number, "role": session.role, "application": session.application or "",
+                    "address": address, "port": port, "began": session.began_us / 1e6,
+                    "since": None if since is None else since / 1e6,
+                    "state": "idle" if session.running is None else "active", "query": session.running or "",
+                }
+            )  # fmt: skip
+        return found
+
     def cancel(self, request: m.CancelRequest) -> None:
         """Stop what a client runs. Nobody is told whether there was one: the request proves nothing else."""
         client = self.clients.get(request.process)
@@ -171,6 +190,12 @@ class Client(asyncio.Protocol):
         self._pause: Pause | None = None
         self._woken = asyncio.Event()
         self._mailbox: Mailbox | None = None
+
+    @property
+    def address(self) -> tuple[str | None, int | None]:
+        """Where the client is: its host and port."""
+        peer = None if self._transport is None else self._transport.get_extra_info("peername")
+        return (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) and len(peer) >= 2 else (None, None)
 
     # -- asyncio's calls ---------------------------------------------------------------------
 
@@ -376,15 +401,14 @@ class Client(asyncio.Protocol):
             self.server.pool,
             lambda: self.server.flow.session(define_at_once=True, constants=constants, role=user),
         )
-        self.session.actor = user
         self.session.on_cancel = lambda: self.server.soon(self.wake)
         self.session.application = dict(options_of(self._login.parameters)).get("application_name")
         settings = ClientSettings(self.session, user)
         given = [settings.at_start(name, value) for name, value in options_of(self._login.parameters)]
         warnings = [notice_report(text) for text in given if text is not None]
         server = self.server
-        catalog = CatalogDoor(server.private, server.flow, self.session, user, self._number)
-        self._mailbox = Mailbox(self._number, lambda: self.server.soon(self._deliver))
+        catalog = CatalogDoor(server.private, server.flow, self.session, user, self._number, server.activity)
+        self._mailbox = Mailbox(self._number, lambda: self.server.soon(self._deliver), self.session.may_read)
         outbox = Outbox(self.server.channels, self._mailbox)
         self._dialogue = Dialogue(self._connection, self.session, settings, constants, catalog, outbox)
         parts = [b.parameter_status(name, value) for name, value in settings.reported()]

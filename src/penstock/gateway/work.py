@@ -200,6 +200,9 @@ class Work:
         return self._prepared.get((sql, oids), lambda _: self._read(sql, oids))
 
     def _read(self, sql: str, oids: tuple[int, ...]) -> Prepared:
+        call = pg_notify_call(sql)
+        if call is not None:
+            return Prepared(call, None, parse(call)[0], oids, notifies=True)
         query = self.catalog.read(sql, self.functions) if self.catalog is not None else None
         if query is not None:
             return Prepared(sql, query, None, oids)
@@ -208,9 +211,6 @@ class Work:
         if command is not None:
             self._check_copy(command)
             return Prepared(sql, command, None, oids)
-        call = pg_notify_call(sql)
-        if call is not None:
-            return Prepared(call, None, parse(call)[0], oids, notifies=True)
         statements = parse(sql) if split(sql) else []
         if len(statements) > 1:
             raise SqlSyntaxError("cannot insert multiple commands into a prepared statement")

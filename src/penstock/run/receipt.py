@@ -38,8 +38,11 @@ class Worked:
     seconds: float
     packets: int = 0
     packet_bytes: int = 0
-    files_read: int = 0
+    files_read: int = 0  # that no task of this process had open already
     files_written: int = 0
+    bytes_written: int = 0
+    requests: int = 0  # to remote storage
+    bytes_fetched: int = 0  # from remote storage
     rows_read: int = 0  # for tables, from DataFrames
     hot: dict[int, int] = field(default_factory=dict)  # rows that were spread, by edge
 

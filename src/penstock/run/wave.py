@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
@@ -29,12 +30,23 @@ from penstock.zset.types import SqlType
 from penstock.zset.zset import ZSet, union
 
 
+@dataclass(frozen=True)
+class Used:
+    """What a task has asked of storage so far."""
+
+    files_read: int = 0
+    requests: int = 0
+    bytes_fetched: int = 0
+
+
 class TaskFiles(Protocol):
     """What a task needs of the flow's files."""
 
     def batch(self, ref: FileRef, types: Sequence[SqlType]) -> Batch: ...
 
     def write(self, batch: Batch) -> FileRef: ...
+
+    def used(self) -> Used: ...
 
 
 def run_wave(
@@ -79,6 +91,7 @@ class _Work:
         self._out: list[Packet] = []
         self._rows = 0
         self._written = 0
+        self._written_bytes = 0
         self._read = 0
         self._hot: dict[int, int] = {}
 
@@ -106,6 +119,7 @@ class _Work:
             self._report(Failed(error, node if error.node is None else error.node, self._partition))
         yield from self._out
         sizes = [len(p.payload) for p in self._out if p.edge != RECEIPT]
+        used = self._files.used()
         done = Worked(
             self._wave,
             self._partition,
@@ -113,7 +127,11 @@ class _Work:
             time.perf_counter() - began,
             packets=len(sizes),
             packet_bytes=sum(sizes),
+            files_read=used.files_read,
             files_written=self._written,
+            bytes_written=self._written_bytes,
+            requests=used.requests,
+            bytes_fetched=used.bytes_fetched,
             rows_read=self._read,
             hot=self._hot,
         )
@@ -243,6 +261,7 @@ class _Work:
         if part is None:
             part = self._files.write(batch)
             self._written += 1
+            self._written_bytes += part.bytes
         return Appended(of, self._partition, len(batch), part)
 
     def _report(self, done: Receipt) -> None:

@@ -56,6 +56,7 @@ class LocalCache:
         self._copies: OrderedDict[str, _Copy] = OrderedDict()  # by last use, oldest first
         self._lock = threading.Lock()
         self.fetches = 0
+        self.fetched_bytes = 0
         self.evictions = 0
         with translated("use the cache folder", str(folder)):
             self._folder, self._claim = _claim(folder)
@@ -167,7 +168,9 @@ class LocalCache:
         self.fetches += 1
         while True:
             try:
-                return self._objects.fetch(name, path)
+                self._objects.fetch(name, path)
+                self.fetched_bytes += path.stat().st_size
+                return
             except StorageFull:
                 with self._lock:
                     freed = self._evict(0)

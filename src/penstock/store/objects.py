@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 # bytes, a memoryview, or anything with the buffer protocol, such as a pyarrow.Buffer.
 Data = Any
@@ -21,6 +21,15 @@ class Stored(NamedTuple):
 
 # Said by name, since inside these classes `list` is a method.
 Listing = list[Stored]
+
+
+@runtime_checkable
+class Remote(Protocol):
+    """Objects that are reached by requests, each of which takes a while and is charged for."""
+
+    @property
+    def requests(self) -> int:
+        """Those made so far; what the library below repeats by itself is not known here."""
 
 
 class Objects(Protocol):

@@ -49,6 +49,7 @@ class RemoteObjects:
     def __init__(self, location: Location, *, retry_s: float = STORAGE_RETRY_S_MAX) -> None:
         self._url = location.url
         self._retry_s = retry_s
+        self.requests = 0
         backoff = {
             "init_backoff": timedelta(seconds=STORAGE_BACKOFF_S_MIN),
             "max_backoff": timedelta(seconds=STORAGE_BACKOFF_S_MAX),
@@ -104,6 +105,7 @@ class RemoteObjects:
                 chunk_size=STORAGE_PART_BYTES,
             )
             self._ours(name, token)
+            self.requests += size // STORAGE_PART_BYTES + 3  # parts, the end, and who wrote it
 
         self._again("write", name, upload)
 
@@ -198,6 +200,7 @@ class RemoteObjects:
         deadline = time.monotonic() + self._retry_s
         wait_s = STORAGE_BACKOFF_S_MIN
         while True:
+            self.requests += 1
             try:
                 with translated(doing, self._url, name):
                     return call()

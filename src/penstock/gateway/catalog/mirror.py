@@ -72,13 +72,13 @@ def _create(relation: RelationOutline) -> Iterator[str]:
     yield f"CREATE {_KINDS[relation.kind]} {name} AS SELECT {items} WHERE false"
     yield (
         "INSERT INTO pg_catalog.penstock_definition VALUES "
-        f"({relation.id}, {_text(name)}::regclass, {_text(relation.definition or '')})"
+        f"({relation.id}, {text(name)}::regclass, {text(relation.definition or '')})"
     )
 
 
 def _if_it_can(statement: str) -> str:
     """A statement with an expression of ours: one that PostgreSQL cannot read is only missing from the copy."""
-    return f"DO {_text(f'BEGIN EXECUTE {_text(statement)}; EXCEPTION WHEN OTHERS THEN NULL; END')}"
+    return f"DO {text(f'BEGIN EXECUTE {text(statement)}; EXCEPTION WHEN OTHERS THEN NULL; END')}"
 
 
 def _names(columns: tuple[ColumnOutline, ...]) -> list[str]:
@@ -124,10 +124,10 @@ def _roles(old: Access, new: Access) -> Iterator[str]:
             continue
         if before is None:
             yield f"CREATE ROLE {_quoted(role.name)} LOGIN"
-        yield f"DELETE FROM pg_catalog.penstock_role WHERE name = {_text(role.name)}"
+        yield f"DELETE FROM pg_catalog.penstock_role WHERE name = {text(role.name)}"
         yield (
             f"INSERT INTO pg_catalog.penstock_role VALUES "
-            f"({_text(role.name)}, {str(role.superuser).lower()}, {str(role.login).lower()})"
+            f"({text(role.name)}, {str(role.superuser).lower()}, {str(role.login).lower()})"
         )
     for role in new.roles.values():
         yield from _memberships(old.roles.get(role.name), role, new)
@@ -135,7 +135,7 @@ def _roles(old: Access, new: Access) -> Iterator[str]:
         yield f"ALTER DATABASE penstock OWNER TO {_quoted(SUPERUSER)}"
     for name in old.roles:
         if name not in new.roles:
-            yield f"DELETE FROM pg_catalog.penstock_role WHERE name = {_text(name)}"
+            yield f"DELETE FROM pg_catalog.penstock_role WHERE name = {text(name)}"
 
 
 def _memberships(old: Role | None, new: Role, access: Access) -> Iterator[str]:
@@ -189,9 +189,9 @@ def _quoted(name: str) -> str:
     return '"' + name.replace("\0", "").replace('"', '""') + '"'
 
 
-def _text(value: str) -> str:
+def text(value: str) -> str:
     """
-    >>> print(_text("it's"))
+    >>> print(text("it's"))
     'it''s'
     """
     return "'" + value.replace("\0", "").replace("'", "''") + "'"

@@ -1,7 +1,7 @@
 """What is changed in the private PostgreSQL before anybody may ask it something.
 
 - version(), pg_backend_pid() and pg_get_viewdef() answer for penstock; views of the system that call them do too.
-- pg_roles and pg_user show our roles. None of them is a superuser there, whatever they are here.
+- pg_stat_activity shows our clients, pg_roles and pg_user our roles. None of them is a superuser there, whatever they are here.
 - Nobody may call a function that does something: all volatile ones but a few that only look.
 - Nobody may create anything, and there is no other database.
 """
@@ -54,6 +54,7 @@ def prelude() -> list[str]:
         *(_redefined(view) for view in _VIEWS_WITH_DEFINITIONS),
         _PG_ROLES,
         _PG_USER,
+        _PG_STAT_ACTIVITY,
         _REVOKE.replace("HARMLESS", ", ".join(f"'{name}'" for name in HARMLESS)),
         "REVOKE ALL ON SCHEMA public FROM PUBLIC",
         "REVOKE ALL ON DATABASE penstock FROM PUBLIC",
@@ -97,6 +98,19 @@ SELECT rolname AS usename, oid AS usesysid, rolcreatedb AS usecreatedb, rolsuper
        rolreplication AS userepl, rolbypassrls AS usebypassrls, '********'::text AS passwd,
        rolvaliduntil AS valuntil, rolconfig AS useconfig
 FROM pg_catalog.pg_roles WHERE rolcanlogin"""
+
+# Who is connected comes with the question: see query.py.
+_PG_STAT_ACTIVITY = """CREATE OR REPLACE VIEW pg_catalog.pg_stat_activity AS
+SELECT d.oid AS datid, d.datname, a.pid, NULL::integer AS leader_pid, r.oid AS usesysid, r.rolname AS usename,
+       a.application AS application_name, a.address::inet AS client_addr, NULL::text AS client_hostname,
+       a.port AS client_port, to_timestamp(a.began) AS backend_start, NULL::timestamptz AS xact_start,
+       to_timestamp(a.since) AS query_start, to_timestamp(a.since) AS state_change, NULL::text AS wait_event_type,
+       NULL::text AS wait_event, a.state, NULL::xid AS backend_xid, NULL::xid AS backend_xmin,
+       NULL::bigint AS query_id, a.query, 'client backend'::text AS backend_type
+FROM json_to_recordset(current_setting('penstock.activity')::json) AS a(
+         pid integer, role text, application text, address text, port integer, began float8, since float8, state text,
+         query text)
+     CROSS JOIN pg_catalog.pg_database d LEFT JOIN pg_catalog.pg_authid r ON r.rolname = a.role"""
 
 _REVOKE = """DO $$
 DECLARE f regprocedure;

@@ -57,6 +57,7 @@ _SETTINGS = {
     "jit": "off",
     "log_min_messages": "fatal",
     "penstock.process": "0",
+    "penstock.activity": "[]",
 }
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from penstock.engine.session import Session
 from penstock.gateway.backend import Field, row_description
 from penstock.gateway.catalog.classify import catalog_query, may_be_catalog, renamed
 from penstock.gateway.catalog.connection import PrivateConnection, Rows
+from penstock.gateway.catalog.mirror import text
 from penstock.gateway.catalog.private import PrivatePostgres
 from penstock.gateway.command import Command
 from penstock.gateway.errors import NotSupported
@@ -91,11 +93,16 @@ class RawResult:
 
 
 class CatalogDoor:
-    """The way from one client to the private PostgreSQL. `process` is the number that the client was given."""
+    """The way from one client to the private PostgreSQL.
+
+    `process` is the number that the client was given; `activity` gives the rows of pg_stat_activity (see prelude.py).
+    """
 
     def __init__(
-        self, private: PrivatePostgres, flow: Flow, session: Session, role: str, process: int
-    ) -> None:
+        self, private: PrivatePostgres, flow: Flow, session: Session, role: str, process: int,
+        activity: Callable[[], list[dict[str, object]]] = list,
+    ) -> None:  # fmt: skip
+        self._activity = activity
         self._private = private
         self._is_ours = relation_names(flow)
         self._session = session
@@ -111,23 +118,26 @@ class CatalogDoor:
 
     def describe(self, query: CatalogQuery, oids: Sequence[int]) -> tuple[tuple[ColumnType, ...], Columns]:
         """The types of the parameters, and the columns."""
-        with self._transaction() as connection:
+        with self._transaction(query) as connection:
             found = connection.describe(query.sql, oids)
         return tuple(_type(oid) for oid in found.parameters), _columns(found)
 
     def run(
         self, query: CatalogQuery, oids: Sequence[int], values: RawValues, formats: Sequence[int]
     ) -> RawResult:
-        with self._transaction() as connection:
+        with self._transaction(query) as connection:
             found = connection.query(query.sql, oids, values.values, values.formats, formats)
         columns = _columns(found)
         return RawResult(columns, found.rows, [f.format for f in found.fields or ()])
 
     @contextmanager
-    def _transaction(self) -> Iterator[PrivateConnection]:
+    def _transaction(self, query: CatalogQuery) -> Iterator[PrivateConnection]:
         """Read only, and undone: nothing that a query may set outlives it."""
         with self._private.connection(self._role) as connection, self._session.working(connection.cancel):
-            connection.run(f"BEGIN READ ONLY; SET LOCAL penstock.process = {self._process}")
+            begin = f"BEGIN READ ONLY; SET LOCAL penstock.process = {self._process}"
+            if "pg_stat_activity" in query.sql.lower():
+                begin += f"; SET LOCAL penstock.activity = {text(json.dumps(self._activity()))}"
+            connection.run(begin)
             try:
                 yield connection
             finally:

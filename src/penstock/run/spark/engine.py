@@ -34,6 +34,7 @@ from penstock.run.ranges import Ranges
 from penstock.run.receipt import Receipt, Worked
 from penstock.run.spark.change_feed import feed_error
 from penstock.run.spark.tasks import DDL, SCHEMA, SourceTask, WaveTask, Written, packet_batch, read_packets
+from penstock.run.wave import Used
 from penstock.state.batch import Batch
 from penstock.state.batch_file import FileRef
 
@@ -257,6 +258,9 @@ class _NoFiles:
 
     def write(self, batch: Batch) -> FileRef:
         return self._files.write(batch.hashes, batch.columns, batch.measures)
+
+    def used(self) -> Used:
+        return Used()
 
 
 def _failure(error: Exception) -> PenstockError:

@@ -27,6 +27,9 @@ SETTINGS = {
     "spark.python.worker.reuse": "true",
 }
 
+# Where tasks find the penstock that is installed here, the process that they are forked from has it loaded.
+DAEMON = "penstock.run.spark.daemon"
+
 
 class Spark:
     """An engine for `Flow(engine=...)`: a session (or what one is to be made with) and how to cut epochs.
@@ -105,8 +108,10 @@ class Spark:
         from pyspark.sql import SparkSession
 
         os.environ.setdefault("PYTHONHASHSEED", "0")
-        builder = SparkSession.builder.master(self._master or "local[*]")
-        for name, value in {**SETTINGS, **self._config}.items():
+        master = self._master or "local[*]"
+        builder = SparkSession.builder.master(master)
+        here = {"spark.python.daemon.module": DAEMON} if master.startswith("local") else {}
+        for name, value in {**SETTINGS, **here, **self._config}.items():
             builder = builder.config(name, value)
         try:
             session = builder.getOrCreate()

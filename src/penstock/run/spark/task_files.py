@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from penstock.base import faults
 from penstock.base.limits import TASK_BATCHES_OPEN_MAX
 from penstock.commit.files import Files, new_session
 from penstock.commit.places import Places
+from penstock.run.wave import Used
 from penstock.state.batch import Batch
 from penstock.state.batch_file import FileRef, StoredBatch
 from penstock.zset.types import SqlType
@@ -19,7 +21,7 @@ class OpenFiles:
     """Files that were opened for reading; those used longest ago are let go."""
 
     def __init__(self, places: Places) -> None:
-        self._files = places.open()
+        self.files = places.open()
         self._batches: OrderedDict[str, StoredBatch] = OrderedDict()
 
     @staticmethod
@@ -32,7 +34,7 @@ class OpenFiles:
     def batch(self, ref: FileRef, types: Sequence[SqlType]) -> Batch:
         found = self._batches.get(ref.name)
         if found is None or found.ref != ref:
-            found = self._batches[ref.name] = self._files.batch(ref, types)
+            found = self._batches[ref.name] = self.files.batch(ref, types)
             if len(self._batches) > TASK_BATCHES_OPEN_MAX:
                 self._batches.popitem(last=False)
         else:
@@ -45,19 +47,24 @@ class AttemptFiles:
     count as the driver's, so that nobody takes them for what a dead process left behind."""
 
     def __init__(self, places: Places, session: str) -> None:
-        self._places = places
         self._session = session
         self._read = OpenFiles.of(places)
         self._write: Files | None = None
+        self._before = self._so_far()
 
     def batch(self, ref: FileRef, types: Sequence[SqlType]) -> Batch:
         return self._read.batch(ref, types)
 
     def write(self, batch: Batch) -> FileRef:
         if self._write is None:
-            self._write = self._places.open(session=new_session(of=self._session))
-        return self._write.write(batch.hashes, batch.columns, batch.measures)
+            self._write = self._read.files.under(new_session(of=self._session))
+        with faults.step("task.write"):
+            return self._write.write(batch.hashes, batch.columns, batch.measures)
 
-    def close(self) -> None:
-        if self._write is not None:
-            self._write.close()
+    def used(self) -> Used:
+        """A process runs one task at a time: what was done since this one began is its doing."""
+        return Used(*[now - then for now, then in zip(self._so_far(), self._before, strict=True)])
+
+    def _so_far(self) -> tuple[int, int, int]:
+        files = self._read.files
+        return files.files_opened, files.requests, files.bytes_fetched

@@ -15,6 +15,7 @@ from penstock.commit.places import Places
 from penstock.run.packet import Packet
 from penstock.run.program import Program
 from penstock.run.spark.task_files import AttemptFiles
+from penstock.run.spark.worker import settle
 from penstock.run.wave import run_wave, source_packets
 
 SCHEMA = pa.schema(
@@ -45,6 +46,7 @@ class Written:
                 f"Spark's tasks have penstock {VERSION} and the driver has {self.version}",
                 hint="Install the same penstock on every machine of the cluster.",
             )
+        settle()
         found = _PROGRAMS.get(self.program)
         if found is None:
             _PROGRAMS.clear()
@@ -72,10 +74,7 @@ class WaveTask:
                 received += read_packets(batch)
         program = self.written.read()
         files = AttemptFiles(self.written.places, self.written.session)
-        try:
-            yield from record_batches(run_wave(program, self.wave, partition, received, files))
-        finally:
-            files.close()
+        yield from record_batches(run_wave(program, self.wave, partition, received, files))
 
 
 @dataclass(frozen=True)
