@@ -453,7 +453,6 @@ class Session:
                     "SUBSCRIBE shows what is committed, and this transaction has changes of its own",
                     hint="COMMIT first.",
                 )
-            self._rights.check(flow._core, self.role, s)
             try:
                 found = subscribe(flow, s.name, s.snapshot, s.since)
             except PenstockError as error:
