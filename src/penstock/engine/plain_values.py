@@ -86,6 +86,8 @@ def _value(type: SqlType, text: str) -> Any:
         raise _Other
     word = (found["word"] or found["cast"] or "").upper()
     if word == "NULL":
+        if found["cast"] and not _goes_into(found["type"], type):
+            raise _Other
         return None
     if found["cast"]:
         return _typed(type, found["type"], _unquoted(found["cast"]))
@@ -114,6 +116,11 @@ def _typed(type: SqlType, given: str, text: str) -> Any:
     if given != type.duck:
         raise _Other
     return _of_text(type, text)
+
+
+def _goes_into(given: str, type: SqlType) -> bool:
+    """Whether a NULL of a type is one of the column's for DuckDB, whatever stands beside it."""
+    return given in _INTEGERS if type.id in _INTEGERS else given == type.duck
 
 
 def _bits(text: str) -> int:

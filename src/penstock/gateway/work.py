@@ -335,7 +335,12 @@ class Work:
             try:
                 if isinstance(prepared.command, (c.SetSetting, c.ShowSetting)):
                     self.run(portal)
-                elif prepared.statement is None or prepared.notifies or self.failed or not self.settings.freshness.holds():
+                elif (
+                    prepared.statement is None
+                    or prepared.notifies
+                    or self.failed
+                    or not self.settings.freshness.holds()
+                ):
                     return False
                 else:
                     found = self.session.at_once(prepared.statement, portal.values, wait=False)

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from penstock.zset.column import Column, same_value
 from penstock.zset.zset import ZSet, union
 
 Piece = ZSet | Batch
+_PAIRED_ROWS_MAX = 256
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class LogIndex:
 
 
 class Finder:
-    """The index of a bag by the columns at `positions`.
+    """The index of a bag by the columns at `positions`. What it finds may be without rows that cancel.
 
     >>> from penstock.zset.column import from_pylist
     >>> from penstock.zset.types import BIGINT
@@ -83,7 +85,7 @@ class Finder:
     ...     return ZSet((from_pylist(BIGINT, keys),), np.array(weights))
     >>> finder = Finder((0,))
     >>> finder.find(Pieces([rows([7, 8, 7], [1, 1, 1])], [rows([7], [-1])], 1), [from_pylist(BIGINT, [7])])
-    ZSet([((7,), 1), ((7,), 1), ((7,), -1)])
+    ZSet([((7,), 1)])
     """
 
     def __init__(self, positions: Sequence[int]) -> None:
@@ -100,18 +102,17 @@ class Finder:
         if not self._ready(pieces.large, rows_max):
             return None
         (hash,) = hash_few(key, 1)
-        parts: list[ZSet] = []
+        found: list[tuple[Piece, int]] = []
         for piece in pieces.large:
-            rows = [i for i in self._indexes[id(piece)].places(hash) if self._same(key, piece, i)]
-            if rows:
-                parts.append(_taken(piece, rows))
+            rows = self._indexes[id(piece)].places(hash)
+            found += [(piece, row) for row in rows if self._same(key, piece, row)]
         if self._log.log is not pieces.log:
             self._log = LogIndex(pieces.log)
         for number, row in self._log.places(hash, self.positions, pieces.logged):
             delta = pieces.log[number]
             if number < pieces.logged and self._same(key, delta, row):
-                parts.append(_taken(delta, [row]))
-        return union(parts) if parts else ZSet((), np.zeros(0, np.int64))
+                found.append((delta, row))
+        return _gathered(found)
 
     def _same(self, key: Sequence[Column], piece: Piece, row: int) -> bool:
         pairs = zip(key, self.positions, strict=True)
@@ -150,6 +151,46 @@ class Finder:
         threading.Thread(target=work, name="penstock-index", daemon=True).start()
 
 
-def _taken(piece: Piece, rows: list[int]) -> ZSet:
-    index = np.array(rows, np.int64)
-    return ZSet(tuple([c.take(index) for c in piece.columns]), np.asarray(piece.weights[index]))
+def _gathered(found: list[tuple[Piece, int]]) -> ZSet:
+    """These rows. A row that changes often stands in the log often, and all but the last cancel: few are taken."""
+    if not found:
+        return ZSet((), np.zeros(0, np.int64))
+    if 1 < len(found) <= _PAIRED_ROWS_MAX:
+        found = _net(found)
+    parts: list[ZSet] = []
+    at = 0
+    while at < len(found):
+        piece, rows = found[at][0], [found[at][1]]
+        while at + len(rows) < len(found) and found[at + len(rows)][0] is piece:
+            rows.append(found[at + len(rows)][1])
+        index = np.array(rows, np.int64)
+        parts.append(ZSet(tuple([c.take(index) for c in piece.columns]), np.asarray(piece.weights[index])))
+        at += len(rows)
+    return union(parts)
+
+
+def _net(found: list[tuple[Piece, int]]) -> list[tuple[Piece, int]]:
+    """Without pairs of +1 and -1 of the same values; those that Python cannot compare stay."""
+    there: dict[tuple[Any, ...], list[int]] = {}
+    gone: set[int] = set()
+    try:
+        for number, (piece, row) in enumerate(found):
+            values = tuple([_value(column, row) for column in piece.columns])
+            waiting = there.setdefault(values, [])
+            weight = int(piece.weights[row])
+            if waiting and weight + int(found[waiting[-1]][0].weights[found[waiting[-1]][1]]) == 0:
+                gone |= {number, waiting.pop()}
+            else:
+                waiting.append(number)
+    except TypeError:
+        return found
+    kept = [entry for number, entry in enumerate(found) if number not in gone]
+    return kept or [found[i] for i in sorted(gone)[:2]]  # a row that is nowhere still has columns
+
+
+def _value(column: Column, row: int) -> Any:
+    if column.type.kind == "arrow":
+        return column.values[row].as_py()
+    if column.valid is not None and not column.valid[row]:
+        return None
+    return column.values[row]
