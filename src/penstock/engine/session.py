@@ -35,6 +35,7 @@ from penstock.base.errors import (
     WrongObjectType,
 )
 from penstock.base.limits import STREAMS_MAX
+from penstock.duck.connect import DuckError, translate
 from penstock.engine import statements as run
 from penstock.engine.access import Access
 from penstock.engine.at_once import AtOnce, Found, found_rows
@@ -663,6 +664,10 @@ class Session:
             yield
         except QueryCanceled:
             if self._cancelled is not None:
+                raise QueryCanceled(self._cancelled) from None
+            raise
+        except DuckError as error:  # it was stopped in the middle of what we do around a query
+            if self._cancelled is not None and isinstance(translate(error, ""), QueryCanceled):
                 raise QueryCanceled(self._cancelled) from None
             raise
         finally:
