@@ -22,6 +22,7 @@ with atheris.instrument_imports(include=["penstock.gateway", "penstock.sql"]):
     from penstock.gateway.dialogue import Dialogue
     from penstock.gateway.errors import ProtocolError
     from penstock.gateway.login import Access, Login
+    from penstock.gateway.pause import Pause
     from penstock.gateway.protocol import Connection
     from penstock.gateway.scram import verifier
     from penstock.gateway.settings import ClientSettings
@@ -63,6 +64,8 @@ def after_login(data: bytes, cut: int) -> None:
                 dialogue.is_quick(message)
                 for answer in dialogue.handle(message):
                     assert isinstance(answer, bytes)
+                    if isinstance(answer, Pause):
+                        break  # a subscription waits for changes, and here nobody makes any
 
 
 def framed(data: bytes) -> bytes:

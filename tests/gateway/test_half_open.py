@@ -128,7 +128,7 @@ UNFINISHED = ("truncated", "another startup")  # their lengths say that more wil
 @pytest.mark.parametrize("what", AFTER)
 def test_malformed_messages_end_the_connection(url: str, caplog: pytest.LogCaptureFixture, what: str) -> None:
     with caplog.at_level(logging.ERROR), socket.create_connection(address(url), timeout=10) as connection:
-        connection.sendall(startup("ann") + AFTER[what])
+        connection.sendall(startup("penstock") + AFTER[what])
         if what in UNFINISHED:
             connection.shutdown(socket.SHUT_WR)
         answer = closed(connection)

@@ -46,7 +46,7 @@ class Bare:
         parts = urlsplit(url)
         self.socket = socket.create_connection((parts.hostname, parts.port), timeout=30)
         self.file = self.socket.makefile("rb", buffering=1 << 16)
-        self.send(b"", struct.pack(">i", 3 << 16) + b"user\0ann\0\0")
+        self.send(b"", struct.pack(">i", 3 << 16) + b"user\0penstock\0\0")
         messages = list(self.until(b"Z"))
         (key,) = [body for kind, body in messages if kind == b"K"]
         self.key = key
