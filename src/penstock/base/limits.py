@@ -273,10 +273,8 @@ MERGE_HERE_ROWS_MAX = 2_000_000
 # An epoch is cut into one partition for so many changed rows; below it one task does everything.
 PARTITION_ROWS = 50_000
 
-# A key is hot if a delta of at least so many rows, of which so many are looked at, has it in more than half
-# of a partition's share of them.
+# A key is hot if a delta of at least so many rows has it in more than half of a partition's share of them.
 HOT_KEY_ROWS_MIN = 10_000
-HOT_KEY_SAMPLE_ROWS = 2_000
 
 # The audit log: entries, how old they may get (30 days), and the bytes of one entry's detail. It is held in memory
 # and read at every opening, so it is small: 10,000 entries are read in a tenth of a second.

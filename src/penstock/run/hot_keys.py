@@ -7,6 +7,9 @@ with the state as it was before the epoch. What the epoch itself adds to that st
 rows go there as well, to meet that alone:
 
     rows x (old + pending)  =  (share of rows) x old, in each partition  +  rows x pending, at the owner
+
+Which keys are hot, and which row goes where, depends on the rows and not on their order: a task that Spark runs
+again may get them in another one, and must send the same rows to the same places.
 """
 
 from __future__ import annotations
@@ -15,9 +18,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from penstock.base.limits import HOT_KEY_ROWS_MIN, HOT_KEY_SAMPLE_ROWS
+from penstock.base.limits import HOT_KEY_ROWS_MIN
 from penstock.circuit.operator import Delta, Operator
 from penstock.circuit.operators.look_up import LookUp
+from penstock.kernels.hashing import hash_columns
 from penstock.run.program import Step
 from penstock.run.ranges import Ranges
 from penstock.state.arrangement import Arrangement
@@ -37,9 +41,8 @@ def find(hashes: np.ndarray, partitions: int) -> np.ndarray | None:
     count = len(hashes)
     if count < HOT_KEY_ROWS_MIN:
         return None
-    step = max(1, count // HOT_KEY_SAMPLE_ROWS)
-    values, seen = np.unique(hashes[::step], return_counts=True)
-    hot = values[seen * 2 * partitions > len(hashes[::step])]
+    values, seen = np.unique(hashes, return_counts=True)
+    hot = values[seen * 2 * partitions > count]
     if not len(hot):
         return None
     return np.isin(hashes, hot)
@@ -51,8 +54,9 @@ def routed(
     """The rows of hot keys: a share to each partition, and all of them to their owners."""
     rows = np.flatnonzero(spread)
     count = len(ranges)
+    dealt = hash_columns([c.take(rows) for c in delta.columns], len(rows)) % np.uint64(count)
     for p in range(count):
-        share = rows[p::count]
+        share = rows[dealt == p]
         if len(share):
             yield number | _SHARED, p, delta.take(share)
     owners = ranges.owners(hashes[rows])
