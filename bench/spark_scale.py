@@ -120,7 +120,7 @@ HEADER = (
 def line(partitions: int, found: list[dict[str, Any]]) -> str:
     """The first epoch, and the median of the others."""
     first, *others = found
-    every = sum((one["asked"] for one in others), Counter())
+    every: Counter[str] = sum((one["asked"] for one in others), Counter())
     numbers = [
         f"{first[name]:.4g}/{median(one[name] for one in others):.4g}" for name in first if name != "asked"
     ]

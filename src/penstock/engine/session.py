@@ -677,7 +677,6 @@ class Session:
     @contextmanager
     def working(self, interrupt: Callable[[], None]) -> Iterator[None]:
         """Around what somebody else does for a statement of this session: `interrupt` stops it."""
-        self.not_cancelled()
         with self._working(interrupt):
             yield
 

@@ -118,6 +118,7 @@ class CatalogDoor:
 
     def describe(self, query: CatalogQuery, oids: Sequence[int]) -> tuple[tuple[ColumnType, ...], Columns]:
         """The types of the parameters, and the columns."""
+        self._session.not_cancelled()
         with self._transaction(query) as connection:
             found = connection.describe(query.sql, oids)
         return tuple(_type(oid) for oid in found.parameters), _columns(found)
