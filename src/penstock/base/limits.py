@@ -353,5 +353,8 @@ REMEMBERED_ANSWERS_MAX = 1_024
 # VALUES of an INSERT that are read without DuckDB: in longer texts reading them costs more than it saves.
 PLAIN_VALUES_TEXT_MAX = 100_000
 
+# What is cancelled and goes on is interrupted again after this long, then after twice as long, and so on.
+INTERRUPT_AGAIN_SECONDS = 0.05
+
 # Statements longer than this are not worth remembering.
 REMEMBERED_TEXT_MAX = 4_096

@@ -34,7 +34,7 @@ from penstock.base.errors import (
     UndefinedSavepoint,
     WrongObjectType,
 )
-from penstock.base.limits import STREAMS_MAX
+from penstock.base.limits import INTERRUPT_AGAIN_SECONDS, STREAMS_MAX
 from penstock.duck.connect import DuckError, translate
 from penstock.engine import statements as run
 from penstock.engine.access import Access
@@ -134,6 +134,7 @@ class Session:
         self._cancel_lock = threading.Lock()
         self._cancelled: str | None = None  # why, if it is
         self._interrupt: Callable[[], None] | None = None  # of the connection that works for us just now
+        self._interrupt_again = True  # whether it may be called twice
         self.on_cancel: Callable[[], None] = lambda: None  # wakes whoever waits for us
 
     @property
@@ -165,6 +166,12 @@ class Session:
         """The same, with the answers of all statements."""
         if not isinstance(sql, str):
             raise SqlSyntaxError(f"SQL is text, not {type(sql).__name__}")
+        self.not_cancelled()
+        return self._execute(sql, parameters, commit)
+
+    def _execute(
+        self, sql: str, parameters: Parameters | None = None, commit: str | None = None
+    ) -> list[Answer]:
         if parameters is None:
             return self.run_parsed(parse(sql), commit)
         if sql.lstrip()[:6].upper() == "SELECT":
@@ -186,7 +193,6 @@ class Session:
         flow = self._flow
         answers: list[Answer] = []
         epoch = 0
-        self.not_cancelled()
         try:
             if self._readers is not None:
                 for s in statements:
@@ -265,7 +271,8 @@ class Session:
         with flow._lock:
             self._begin_statement(s, ends=isinstance(s, (st.Commit, st.Rollback, st.RollbackTo)))
             before = flow._core.epoch
-            with self._working(flow._core.reader.interrupt):
+            # Between two steps of a definition nothing must be stopped that was not asked to just now.
+            with self._working(flow._core.reader.interrupt, again=not isinstance(s, _DEFINITIONS)):
                 if s.as_of:
                     with past_relations(flow._core, s.as_of, flow._past):
                         answer = _answer(s, self._run(s))
@@ -305,13 +312,13 @@ class Session:
             flow._lock.release()
 
     def start(self, sql: str, s: st.Statement, values: Sequence[Any] = ()) -> Answer:
-        """Run one statement, `s` of `sql`. The rows of a query may come as a stream."""
+        """Run one statement, `s` of `sql`. The rows of a query may come as a stream. Whoever calls has said when it
+        began, with `not_cancelled`: a cancel request that has come since then holds."""
         if not isinstance(s, st.Query) or s.as_of or self._readers is None:
-            return self.execute(sql, values)[-1] if values else self.run_parsed([s])[-1]
+            return (self._execute(sql, values) if values else self.run_parsed([s]))[-1]
         found = None if may_mention(s.text.text) else self.at_once(s, values)
         if found is not None:
             return _found_answer(s, found)
-        self.not_cancelled()
         with self._running(self._count(s)):
             if not values:
                 self._check_bound([s])
@@ -447,7 +454,6 @@ class Session:
         """SUBSCRIBE. Every way to it, and every look at a view's changes, goes through here."""
         flow = self._flow
         with flow._lock:
-            self.not_cancelled()
             self._begin_statement(s)
             if self.transaction is not None and self.transaction.changes:
                 raise TransactionError(
@@ -655,11 +661,12 @@ class Session:
     # -- cancelling ------------------------------------------------------------------------
 
     @contextmanager
-    def _working(self, interrupt: Callable[[], None]) -> Iterator[None]:
+    def _working(self, interrupt: Callable[[], None], again: bool = True) -> Iterator[None]:
+        """What is done in the context can be stopped by `interrupt`; `again`: if it does not stop, more than once."""
         with self._cancel_lock:
             if self._cancelled is not None:
                 raise QueryCanceled(self._cancelled)
-            self._interrupt = interrupt
+            self._interrupt, self._interrupt_again = interrupt, again
         try:
             yield
         except QueryCanceled:
@@ -690,9 +697,21 @@ class Session:
         it waits for others; applying an epoch is never stopped half-way."""
         with self._cancel_lock:
             self._cancelled = why
-            if self._interrupt is not None:
-                self._interrupt()
+        self._stop()
         self.on_cancel()
+
+    def _stop(self, after_s: float = INTERRUPT_AGAIN_SECONDS) -> None:
+        """Interrupt what works for a statement that is cancelled, again and again: DuckDB forgets an interrupt that
+        comes just before a query begins."""
+        with self._cancel_lock:
+            if self._cancelled is None or self._interrupt is None:
+                return
+            self._interrupt()
+            if not self._interrupt_again:
+                return
+        timer = threading.Timer(after_s, self._stop, [after_s * 2])
+        timer.daemon = True
+        timer.start()
 
     def count(self, error: PenstockError) -> None:
         """A client was told of this error, wherever it came from."""
