@@ -206,11 +206,14 @@ def test_pipeline(connection: psycopg.Connection) -> None:
         last = connection.execute("SELECT count(*) FROM orders WHERE id = %s", (7,))
         pipeline.sync()
         assert (first.fetchone(), last.fetchone()) == ((1,), (1,))
+    skipped = None
+    with pytest.raises(errors.UndefinedColumn), connection.pipeline() as pipeline:
         connection.execute("SELECT nope")
-        skipped = connection.execute("INSERT INTO orders VALUES (8, 'p', 1)")
-        with pytest.raises(errors.UndefinedColumn):
-            pipeline.sync()
-        assert skipped.pgresult is None
+        skipped = connection.execute(
+            "INSERT INTO orders VALUES (8, 'p', 1)"
+        )  # psycopg may know the error already
+        pipeline.sync()
+    assert skipped is None or skipped.pgresult is None
     assert connection.execute("SELECT count(*) FROM orders WHERE id = 8").fetchone() == (0,)
 
 
