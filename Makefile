@@ -7,6 +7,7 @@ DEMO_ARGS ?=
 TEST_ARGS ?=
 BENCH_ARGS ?=
 SOAK_ARGS ?=
+FUZZ_SECONDS ?= 300
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -15,7 +16,7 @@ PEER := .venv-bench-pathway
 PEER_STAMP := $(PEER)/.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench soak format clean
+.PHONY: help setup demo test check bench soak fuzz format clean
 
 help:  ## say what each command does
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1 \t\2/' | expand -t 16
@@ -59,6 +60,11 @@ $(PEER_STAMP): $(STAMP) bench/peers/pathway-constraints.txt
 
 soak: $(STAMP)  ## kill a writing process thousands of times and judge what it comes back with (SOAK_ARGS=--help)
 	PYTHONPATH=tests $(BIN)/python -m durable.soak $(SOAK_ARGS)
+
+fuzz: $(STAMP)  ## random bytes for the server (FUZZ_SECONDS), and 10,000 connections that say nothing
+	@PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --editable '.[fuzz]'
+	PYTHONPATH=tests $(BIN)/python -m gateway.fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=2000 -timeout=60
+	PENSTOCK_HALF_OPEN=10000 $(BIN)/python -m pytest tests/gateway/test_half_open.py
 
 format: $(STAMP)  ## format the code and mend what the linter can mend
 	$(BIN)/ruff check --fix-only --quiet .

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import degree, durable, growth, sharing, spark, state, tpch
+from bench import degree, durable, growth, server, sharing, spark, state, tpch
 from bench.measure import say
 from bench.report import Section, print_report
 from bench.scale import FULL, SMALL, Settings
@@ -25,6 +25,7 @@ SECTIONS: dict[str, Callable[[Settings], Section]] = {
     "sharing": sharing.measure,
     "state": state.measure,
     "durable": durable.measure,
+    "server": server.measure,
     "spark": spark.measure,
 }
 

@@ -159,8 +159,9 @@ def test_a_busy_flow_can_be_asked_how_it_is(flow: Flow) -> None:
 
 
 def test_only_queries_over_nothing_else_do_without_the_lock(flow: Flow) -> None:
-    reader = flow.session()._reader
-    assert reader is not None
+    readers = flow.session()._readers
+    assert readers is not None
+    reader = readers.take()
     free = (
         "SELECT f.view FROM penstock.freshness f JOIN penstock.epochs e ON true WHERE f.view IN (SELECT 'x')"
     )

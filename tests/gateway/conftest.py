@@ -10,6 +10,8 @@ import pytest
 from penstock import Flow
 from penstock.gateway.background import serving
 
+collect_ignore = ["fuzz.py"]  # a program of its own, which needs atheris
+
 
 @pytest.fixture
 def flow() -> Iterator[Flow]:

@@ -206,11 +206,14 @@ def test_pipeline(connection: psycopg.Connection) -> None:
         last = connection.execute("SELECT count(*) FROM orders WHERE id = %s", (7,))
         pipeline.sync()
         assert (first.fetchone(), last.fetchone()) == ((1,), (1,))
+    skipped = None
+    with pytest.raises(errors.UndefinedColumn), connection.pipeline() as pipeline:
         connection.execute("SELECT nope")
-        skipped = connection.execute("INSERT INTO orders VALUES (8, 'p', 1)")
-        with pytest.raises(errors.UndefinedColumn):
-            pipeline.sync()
-        assert skipped.pgresult is None
+        skipped = connection.execute(
+            "INSERT INTO orders VALUES (8, 'p', 1)"
+        )  # psycopg may know the error already
+        pipeline.sync()
+    assert skipped is None or skipped.pgresult is None
     assert connection.execute("SELECT count(*) FROM orders WHERE id = 8").fetchone() == (0,)
 
 
@@ -225,7 +228,7 @@ def test_cursors(other: psycopg.Connection, connection: psycopg.Connection) -> N
         cursor.execute("SELECT 1")
         other.commit()
         assert cursor.fetchall() == [(1,)]
-    with pytest.raises(errors.InvalidTransactionState):
+    with pytest.raises(errors.NoActiveSqlTransaction):
         connection.execute("DECLARE e CURSOR FOR SELECT 1")
     with pytest.raises(errors.InvalidCursorName):
         connection.execute("FETCH ALL FROM nope")
@@ -346,8 +349,8 @@ def test_settings_that_come_with_the_connection(url: str) -> None:
         c.execute("SET application_name = 'you'")
         c.execute("RESET application_name")
         assert c.execute("SHOW application_name").fetchone() == ("me",)
-    with pytest.raises(psycopg.OperationalError, match="statement_timeout"):
-        psycopg.connect(url, options="-c statement_timeout=5s")
+    with pytest.raises(psycopg.OperationalError, match="lock_timeout"):
+        psycopg.connect(url, options="-c lock_timeout=5s")
 
 
 def test_the_isolation_of_one_transaction(url: str, connection: psycopg.Connection) -> None:

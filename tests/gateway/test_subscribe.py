@@ -262,7 +262,7 @@ def test_errors(flow: Flow, connection: psycopg.Connection, url: str) -> None:
         with pytest.raises(errors.InvalidParameterValue, match="TIMEOUT"):
             other.execute("FETCH 1 c WITH (TIMEOUT = '1s')")
         other.rollback()
-        with pytest.raises(errors.InvalidTransactionState):
+        with pytest.raises(errors.NoActiveSqlTransaction):
             connection.execute("DECLARE c CURSOR FOR SUBSCRIBE totals")
     assert flow._watches == {}
 

@@ -155,6 +155,12 @@ class TransactionError(PenstockError):
     sqlstate = "25000"
 
 
+class ReadOnlyTransaction(TransactionError):
+    """A change in a transaction that said it would make none."""
+
+    sqlstate = "25006"
+
+
 class SerializationFailure(TransactionError):
     """What another session committed meanwhile does not go together with this transaction."""
 

@@ -205,16 +205,26 @@ READ_AHEAD_BYTES_MAX = 1 << 20
 CONNECTIONS_MAX = 1_000
 RUNNING_STATEMENTS_MAX = 32
 
+# Clients that have not said yet who they are. One more, and the one that has waited longest is disconnected: so many
+# connections that say nothing keep nobody out, and take neither memory nor file handles without end.
+STRANGERS_MAX = 500
+
 # A client that has not said who it is after this long is disconnected.
 LOGIN_SECONDS_MAX = 30
 
 # Prepared statements and portals that one client may have.
 PREPARED_MAX = 10_000
 
-# Rows of a result that are put into bytes at a time, and the bytes that are then handed to the network: small
+# Rows of a result that are put into bytes at a time, fewer where they are wide, and the bytes that are then handed to the network: small
 # enough that a slow reader costs little memory, large enough that the fixed cost of a step does not count.
-ENCODE_ROWS_MAX = 8_192
+ENCODE_ROWS_MAX = 16_384
+ENCODE_BYTES_MAX = 4 << 20
 SEND_BYTES = 64 << 10
+
+# Rows that are taken from DuckDB at a time while a client takes them, and results of one client that can be half-way
+# at the same time; further ones are worked out whole. Each has a connection to DuckDB.
+STREAM_ROWS = 16_384
+STREAMS_MAX = 16
 
 # Below this many rows a plain loop is faster than the vectorised encoder.
 PLAIN_ROWS_MAX = 32
@@ -327,3 +337,24 @@ CHANNEL_NAME_BYTES_MAX = 63
 
 # How long a read waits for the epoch of a freshness token, unless penstock.wait_timeout says otherwise.
 WAIT_FOR_TOKEN_SECONDS = 5.0
+
+# A piece of state of up to this many rows is indexed for point reads on the spot, which takes about two
+# milliseconds; larger ones beside the work, once so many reads have asked for it, and up to a size at which the index
+# (12 bytes a row) would be too much. In a flow with a memory limit an index may take this share of it.
+INDEX_AT_ONCE_ROWS_MAX = 20_000
+INDEX_AFTER_READS = 3
+INDEX_ROWS_MAX = 200_000_000
+INDEX_MEMORY_SHARE_MAX = 0.02
+INDEX_ROW_BYTES = 12
+
+# Texts of statements that a session remembers how to answer, and to which it has the answer.
+REMEMBERED_ANSWERS_MAX = 1_024
+
+# VALUES of an INSERT that are read without DuckDB: in longer texts reading them costs more than it saves.
+PLAIN_VALUES_TEXT_MAX = 100_000
+
+# What is cancelled and goes on is interrupted again after this long, then after twice as long, and so on.
+INTERRUPT_AGAIN_SECONDS = 0.05
+
+# Statements longer than this are not worth remembering.
+REMEMBERED_TEXT_MAX = 4_096

@@ -18,6 +18,7 @@ from penstock.sql.tokens import fold
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch
 from penstock.state.contents import Contents
+from penstock.state.finder import Finder
 from penstock.state.grouping import group_rows
 from penstock.state.visible import Visible, visible
 from penstock.zset.types import Schema
@@ -52,6 +53,9 @@ class Table:
     since: int = 0  # the epoch at which it was made
     retain_s: float | None = None  # how long its history is kept; None: as the flow says
     dedup: bool = False  # a delta that repeats the one before it is dropped
+    finders: dict[tuple[int, ...], Finder] = field(
+        default_factory=dict, repr=False, compare=False
+    )  # by columns
 
     def __post_init__(self) -> None:
         self.matching = Matching(self.schema, self.name)
@@ -117,6 +121,9 @@ class MaterializedView:
     since: int = 0  # the epoch at which it was made
     retain_s: float | None = None  # how long its history is kept; None: as the flow says
     made_us: int | None = None  # None: before this process opened the flow
+    finders: dict[tuple[int, ...], Finder] = field(
+        default_factory=dict, repr=False, compare=False
+    )  # by columns
 
     @property
     def freshness_s(self) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from penstock.base.errors import BindError, TransactionError
+from penstock.base.errors import BindError, ReadOnlyTransaction
 from penstock.engine import dml
 from penstock.engine.catalog import Table
 from penstock.engine.transaction import Transaction
@@ -26,7 +26,7 @@ def targets(table: Table, columns: Sequence[str] | None) -> list[int]:
 def copy_in(transaction: Transaction, table: Table, places: Sequence[int], texts: pa.Table) -> int:
     """Add rows of text (columns c0, c1, ... for the places) to the transaction; how many."""
     if transaction.read_only:
-        raise TransactionError("the transaction is read only", hint="BEGIN one that is not.")
+        raise ReadOnlyTransaction("the transaction is read only", hint="BEGIN one that is not.")
     given = {place: f"c{i}" for i, place in enumerate(places)}
     items = []
     for i, (name, type) in enumerate(zip(table.schema.names, table.schema.types, strict=True)):

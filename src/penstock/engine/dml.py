@@ -16,6 +16,7 @@ import pyarrow as pa
 from penstock.base.errors import BindError, CardinalityViolation, UndefinedColumn
 from penstock.engine.catalog import Table, expand
 from penstock.engine.core import Core
+from penstock.engine.plain_values import plain_rows
 from penstock.engine.point import named_keys
 from penstock.engine.showing import arrow_table
 from penstock.sql import statements as st
@@ -66,6 +67,9 @@ def insert(view: View, statement: st.Insert) -> Effect:
 
 def _proposed(view: View, table: Table, statement: st.Insert) -> ZSet:
     """The rows that an INSERT brings, with defaults and casts."""
+    plain = plain_rows(table, statement)
+    if plain is not None:
+        return plain
     schema = table.schema
     source = statement.source.text
     targets = positions(table, statement.columns) if statement.columns is not None else None

@@ -33,7 +33,14 @@ from penstock.base.errors import (
     UndefinedColumn,
     WrongObjectType,
 )
-from penstock.base.limits import CACHE_BYTES_MAX, STORAGE_ASK_AFTER_SECONDS, VERIFY_ROWS_SHOWN
+from penstock.base.limits import (
+    CACHE_BYTES_MAX,
+    INDEX_MEMORY_SHARE_MAX,
+    INDEX_ROW_BYTES,
+    INDEX_ROWS_MAX,
+    STORAGE_ASK_AFTER_SECONDS,
+    VERIFY_ROWS_SHOWN,
+)
 from penstock.base.quantities import seconds, size_bytes
 from penstock.commit.checkpoint import Checkpoint
 from penstock.commit.copying import Progress
@@ -306,7 +313,10 @@ class Flow:
             self._check_open()
             if self._database is None:
                 self._database = connect()
-            session = Session(self, SessionReader(self._database, constants or {}), define_at_once, role)
+            database, functions = self._database, dict(constants or {})
+            session = Session(
+                self, lambda: SessionReader(database, functions), define_at_once, role, functions
+            )
             session.number = next(self._session_numbers)
             self._sessions[session.number] = session
             return session
@@ -322,6 +332,11 @@ class Flow:
     def access(self) -> Access:
         """Roles, owners and grants, as they are now."""
         return self._core.catalog.access
+
+    def _index_rows_max(self) -> int:
+        """The largest piece of state that gets an index for point reads."""
+        limit = self._store.settings.memory_limit if isinstance(self._store, Durable) else None
+        return INDEX_ROWS_MAX if limit is None else int(limit * INDEX_MEMORY_SHARE_MAX) // INDEX_ROW_BYTES
 
     @contextmanager
     def _defining(self) -> Iterator[None]:

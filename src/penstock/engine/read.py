@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.base.errors import PenstockError
+from penstock.base.limits import REMEMBERED_QUERIES_MAX
 from penstock.duck.connect import DuckConnection, DuckError, connect, translate
 from penstock.engine.catalog import Catalog, MaterializedView, Relation, Table, View
 from penstock.engine.showing import Showing, arrow_table
@@ -36,6 +37,8 @@ class Reader:
         self._showing: dict[int, Showing] = {}  # by the relation's id
         self._system = SystemShown(self._duck)
         self.system_rows: Rows = SystemRelation.empty  # the flow says what it knows of itself
+        self._known: dict[str, list[Relation]] = {}  # by the text of a query
+        self._known_for = -1  # the state of the catalog
 
     def close(self) -> None:
         self._duck.close()
@@ -149,7 +152,16 @@ class Reader:
         return [BY_NAME[name] for name in sorted(names) if name in BY_NAME]
 
     def relations(self, sql: str) -> list[Relation]:
-        """What a query reads, plain views and what is behind them."""
+        """What a query reads, plain views and what is behind them. To ask DuckDB takes longer than a small query
+        does, so it is remembered while the catalog stays as it is."""
+        if self._known_for != self._catalog.changes or len(self._known) >= REMEMBERED_QUERIES_MAX:
+            self._known.clear()
+            self._known_for = self._catalog.changes
+        if sql not in self._known:
+            self._known[sql] = self._relations(sql)
+        return list(self._known[sql])
+
+    def _relations(self, sql: str) -> list[Relation]:
         found: dict[str, Relation] = {}
         try:
             waiting = {fold(n) for n in self._binder.references(sql)}
@@ -219,8 +231,12 @@ def fetched(duck: DuckConnection, sql: str) -> pa.Table:
     relation = bound(duck, sql)
     if relation is None:  # a statement without a result
         return pa.table({})
-    answer = relation.to_arrow_table()
-    return answer.replace_schema_metadata({_TYPES_KEY: "\0".join(str(t) for t in relation.types)})
+    return with_type_names(relation.to_arrow_table(), [str(t) for t in relation.types])
+
+
+def with_type_names(answer: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The answer with the SQL types of its columns."""
+    return answer.replace_schema_metadata({_TYPES_KEY: "\0".join(names)})
 
 
 def type_names(answer: pa.Table) -> list[str] | None:

@@ -179,7 +179,7 @@ def _change_texts(s: st.Insert | st.Update | st.Delete) -> Iterator[str]:
         rows = values_rows(s.source) if s.has_default else None
         if rows is not None:
             yield from (f"SELECT {v.text}" for row in rows for v in row if fold(v.text) != "default")
-        elif not s.default_values:
+        elif not s.default_values and _MAY_READ.search(s.source.text):  # plain values name nothing
             yield f"SELECT * FROM ({s.source.text})"
         assignments = s.on_conflict.assignments if s.on_conflict else ()
         where, tables = s.on_conflict.where if s.on_conflict else None, None

@@ -17,7 +17,7 @@ What a transaction sees, and when it is refused:
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -34,14 +34,19 @@ from penstock.base.errors import (
     UndefinedSavepoint,
     WrongObjectType,
 )
+from penstock.base.limits import INTERRUPT_AGAIN_SECONDS, STREAMS_MAX
+from penstock.duck.connect import DuckError, translate
 from penstock.engine import statements as run
 from penstock.engine.access import Access
+from penstock.engine.at_once import AtOnce, Found, found_rows
 from penstock.engine.copy_in import copy_in, targets
 from penstock.engine.describe import Description, describe
 from penstock.engine.past_relations import past_relations
 from penstock.engine.read import RowsOf
+from penstock.engine.readers import Readers
 from penstock.engine.rights import Rights, require
 from penstock.engine.session_reader import SessionReader
+from penstock.engine.stream import Stream
 from penstock.engine.subscription import Subscription, subscribe
 from penstock.engine.system.shown import may_mention
 from penstock.engine.token import Token
@@ -68,6 +73,7 @@ _DEFINITIONS = (
     *ACCESS_STATEMENTS,
 )
 _CHANGES = (st.Insert, st.Update, st.Delete, st.Truncate, st.Commit, st.CreateTableAs)
+USER_REQUEST = "canceling statement due to user request"
 _TRANSACTION_STATEMENTS = (st.Begin, st.Commit, st.Rollback, st.Savepoint, st.Release, st.RollbackTo)
 
 
@@ -79,6 +85,7 @@ class Answer:
     table: pa.Table  # the rows; else the count or the status
     has_rows: bool
     warning: str | None = None
+    stream: Stream | None = None  # the rows, where they are not worked out yet: `table` has the columns then
 
 
 class Session:
@@ -100,14 +107,17 @@ class Session:
     def __init__(
         self,
         flow: Flow,
-        reader: SessionReader | None = None,
+        new_reader: Callable[[], SessionReader] | None = None,
         define_at_once: bool = False,
         role: str | None = None,
+        functions: Collection[str] = (),
     ) -> None:
         self._flow = flow
         self.role = role  # None: the program that has the flow open, which may do everything
         self._rights = Rights()
-        self._reader = reader  # None: the flow's own, under its lock
+        # None: the flow's own, under its lock
+        self._readers = None if new_reader is None else Readers(new_reader)
+        self._at_once = AtOnce(functions)
         self._define_at_once = define_at_once
         self.number: int | None = None  # None: the flow's own
         self.application: str | None = None  # what the client calls itself
@@ -119,11 +129,13 @@ class Session:
         self.isolation = "read committed"  # of transactions that do not say
         self.transaction: Transaction | None = None
         self.last_commit = 0  # the epoch of its newest commit
-        self._serialisable = False
+        self._level = self.isolation  # of the transaction that is open
         self._savepoints: list[tuple[str, Mark]] = []
         self._cancel_lock = threading.Lock()
-        self._cancelled = False
+        self._cancelled: str | None = None  # why, if it is
         self._interrupt: Callable[[], None] | None = None  # of the connection that works for us just now
+        self._interrupt_again = True  # whether it may be called twice
+        self.on_cancel: Callable[[], None] = lambda: None  # wakes whoever waits for us
 
     @property
     def actor(self) -> str | None:
@@ -154,8 +166,19 @@ class Session:
         """The same, with the answers of all statements."""
         if not isinstance(sql, str):
             raise SqlSyntaxError(f"SQL is text, not {type(sql).__name__}")
+        self.not_cancelled()
+        return self._execute(sql, parameters, commit)
+
+    def _execute(
+        self, sql: str, parameters: Parameters | None = None, commit: str | None = None
+    ) -> list[Answer]:
         if parameters is None:
             return self.run_parsed(parse(sql), commit)
+        if sql.lstrip()[:6].upper() == "SELECT":
+            statements = parse(sql)
+            found = self.at_once(statements[0], parameters) if len(statements) == 1 else None
+            if found is not None:
+                return [_found_answer(statements[0], found)]
         bound = bind(sql, parameters)
         try:
             return self.run_parsed(parse(bound.text), commit)
@@ -166,19 +189,12 @@ class Session:
 
     def run_parsed(self, statements: Sequence[st.Statement], commit: str | None = None) -> list[Answer]:
         """The same for statements that have been parsed already."""
-        for s in statements:
-            if s.parameters:
-                raise SqlSyntaxError(
-                    f"the placeholder {s.parameters[0].text} has no value",
-                    hint="Give the values: sql(text, [value, ...]).",
-                    position=s.parameters[0].offset,
-                )
+        self._check_bound(statements)
         flow = self._flow
         answers: list[Answer] = []
         epoch = 0
-        self._cancelled = False
         try:
-            if self._reader is not None:
+            if self._readers is not None:
                 for s in statements:
                     answer, made = self._one(s)
                     answers.append(answer)
@@ -194,22 +210,42 @@ class Session:
             self.last_commit = epoch or self.last_commit
         return answers
 
+    def _check_bound(self, statements: Sequence[st.Statement]) -> None:
+        for s in statements:
+            if s.parameters:
+                raise SqlSyntaxError(
+                    f"the placeholder {s.parameters[0].text} has no value",
+                    hint="Give the values: sql(text, [value, ...]).",
+                    position=s.parameters[0].offset,
+                )
+
     def _one(self, s: st.Statement) -> tuple[Answer, int]:
         """Run a statement: its answer, and the epoch that it made or 0."""
-        meter = self._flow.meter
-        self.running, self.running_since_us = st.kind_of(s), meter.clock_us()
-        self.statements += 1
-        meter.statement(self.running)
-        try:
+        with self._running(self._count(s)):
             if not isinstance(s, _CHANGES):
                 return self._carry_out(s)
-            with meter.accepting(self._changed_by(s)) as self._arrived_us:
+            with self._flow.meter.accepting(self._changed_by(s)) as self._arrived_us:
                 return self._carry_out(s)
+
+    def _count(self, s: st.Statement) -> str:
+        """A statement has come: its kind."""
+        kind = st.kind_of(s)
+        self.statements += 1
+        self._flow.meter.statement(kind)
+        return kind
+
+    @contextmanager
+    def _running(self, kind: str) -> Iterator[None]:
+        """The session is at work for such a statement. Errors are counted."""
+        before = self.running, self.running_since_us
+        self.running, self.running_since_us = kind, self._flow.meter.clock_us()
+        try:
+            yield
         except PenstockError as error:
-            meter.error(error)
+            self._flow.meter.error(error)
             raise
         finally:
-            self.running = self.running_since_us = None
+            self.running, self.running_since_us = before
 
     def _changed_by(self, s: st.Statement) -> frozenset[str] | None:
         """The tables that a statement changes, as far as its text says."""
@@ -223,28 +259,20 @@ class Session:
 
     def _carry_out(self, s: st.Statement) -> tuple[Answer, int]:
         flow = self._flow
-        if (
-            isinstance(s, st.Query)
-            and self._reader is not None
-            and may_mention(s.text.text)
-            and self.is_superuser
-        ):
-            flow.check_not_closed()
-            system = self._reader.at_any_time(s.text.text)
-            if system is not None:  # a flow that is busy, or has stopped, can still be asked how it is
-                self._reader.show_system(system, flow._system_rows)
-                with self._working(self._reader.interrupt), run.positions_in(s.text):
-                    return _answer(s, self._reader.run(s.text.text)), 0
-        if isinstance(s, st.Query) and not s.as_of and self._reader is not None:
-            with flow._lock:
-                self._begin_statement(s)
-                self._reader.prepare(flow._core, s.text.text, self._rows_of())
-            with self._working(self._reader.interrupt), run.positions_in(s.text):
-                return _answer(s, self._reader.run(s.text.text)), 0
+        if isinstance(s, st.Query) and not s.as_of and self._readers is not None:
+            stream = self._open_system(s)
+            if stream is not None:
+                return _answer(s, stream.whole()), 0
+        found = self._find(s)
+        if found is not None:
+            return _found_answer(s, found), 0
+        if isinstance(s, st.Query) and not s.as_of and self._readers is not None:
+            return _answer(s, self._open(s).whole()), 0
         with flow._lock:
             self._begin_statement(s, ends=isinstance(s, (st.Commit, st.Rollback, st.RollbackTo)))
             before = flow._core.epoch
-            with self._working(flow._core.reader.interrupt):
+            # Between two steps of a definition nothing must be stopped that was not asked to just now.
+            with self._working(flow._core.reader.interrupt, again=not isinstance(s, _DEFINITIONS)):
                 if s.as_of:
                     with past_relations(flow._core, s.as_of, flow._past):
                         answer = _answer(s, self._run(s))
@@ -254,6 +282,107 @@ class Session:
                     answer = _answer(s, self._run(s))
             epoch = flow._core.epoch
             return answer, epoch if epoch > before else 0
+
+    def at_once(self, s: st.Statement, values: Parameters = (), wait: bool = True) -> Found | pa.Table | None:
+        """The rows that answer to a query, if they can be given without DuckDB; else None. With `wait` False also
+        where the flow is at work."""
+        found = self._find(s, values, wait)
+        if found is not None:
+            self._count(s)
+        return found
+
+    def _find(self, s: st.Statement, values: Parameters = (), wait: bool = True) -> Found | pa.Table | None:
+        if not isinstance(s, st.Query) or s.as_of or len(values) != s.parameter_count:
+            return None
+        flow, text = self._flow, s.text.text
+        if isinstance(values, Mapping) or not flow._lock.acquire(blocking=wait):
+            return None
+        try:
+            self._begin_statement(None)
+            known = self._at_once.constant(text)
+            transaction = self.transaction
+            if known is not None or (transaction is not None and (transaction.changes or self._serialisable)):
+                return known
+            read = self._at_once.look(flow._core, text)
+            if read is None:
+                return None
+            require(flow._core.catalog.access, self.role, "select", read.relation)
+            return found_rows(read, values, flow._index_rows_max())
+        finally:
+            flow._lock.release()
+
+    def start(self, sql: str, s: st.Statement, values: Sequence[Any] = ()) -> Answer:
+        """Run one statement, `s` of `sql`. The rows of a query may come as a stream. Whoever calls has said when it
+        began, with `not_cancelled`: a cancel request that has come since then holds."""
+        if not isinstance(s, st.Query) or s.as_of or self._readers is None:
+            return (self._execute(sql, values) if values else self.run_parsed([s]))[-1]
+        found = None if may_mention(s.text.text) else self.at_once(s, values)
+        if found is not None:
+            return _found_answer(s, found)
+        with self._running(self._count(s)):
+            if not values:
+                self._check_bound([s])
+                return self._started(s)
+            bound = bind(sql, values)
+            try:
+                (whole,) = parse(bound.text)
+                assert isinstance(whole, st.Query)
+                return self._started(whole)
+            except PenstockError as error:
+                if error.position is not None:
+                    error.position = bound.origin(error.position)
+                raise
+
+    def _started(self, s: st.Query) -> Answer:
+        assert self._readers is not None
+        whole = self._readers.taken >= STREAMS_MAX
+        stream = self._open_system(s) or self._open(s)
+        if stream.ended or whole:
+            return _answer(s, stream.whole())
+        return Answer("SELECT", stream.empty, True, None, stream)
+
+    def _open(self, s: st.Query) -> Stream:
+        """Begin a query over the rows of this moment."""
+        assert self._readers is not None
+        flow, text = self._flow, s.text.text
+        reader = self._readers.take()
+        try:
+            with flow._lock:
+                self._begin_statement(s)
+                reader.prepare(flow._core, text, self._rows_of())
+        except BaseException:
+            self._readers.give_back(reader)
+            raise
+        stream = Stream(reader, s, self._streaming, self._readers.give_back)
+        if stream.ended and stream.small is not None:
+            self._at_once.keep(text, stream.small)
+        return stream
+
+    def _open_system(self, s: st.Query) -> Stream | None:
+        """Begin a query over nothing but how the flow is: one that is busy, or has stopped, can still be asked."""
+        assert self._readers is not None
+        flow, text = self._flow, s.text.text
+        if not may_mention(text) or not self.is_superuser:
+            return None
+        flow.check_not_closed()
+        reader = self._readers.take()
+        try:
+            system = reader.at_any_time(text)
+            if system is not None:
+                reader.show_system(system, flow._system_rows)
+        except BaseException:
+            self._readers.give_back(reader)
+            raise
+        if system is None:
+            self._readers.give_back(reader)
+            return None
+        return Stream(reader, s, self._streaming, self._readers.give_back)
+
+    @contextmanager
+    def _streaming(self, interrupt: Callable[[], None]) -> Iterator[None]:
+        """Around each portion of a query's rows, also those that a client takes later."""
+        with self._running("query"), self._working(interrupt):
+            yield
 
     def _begin_statement(self, s: st.Statement | None, ends: bool = False) -> None:
         """Before anything is read or done for a statement: may it be run at all? None: whoever calls has asked, or only
@@ -325,7 +454,6 @@ class Session:
         """SUBSCRIBE. Every way to it, and every look at a view's changes, goes through here."""
         flow = self._flow
         with flow._lock:
-            self._cancelled = False
             self._begin_statement(s)
             if self.transaction is not None and self.transaction.changes:
                 raise TransactionError(
@@ -367,16 +495,12 @@ class Session:
 
     @property
     def is_cancelled(self) -> bool:
-        return self._cancelled
+        return self._cancelled is not None
 
     def check_not_cancelled(self) -> None:
         """Raise if somebody has cancelled what this session does."""
-        if self._cancelled:
-            raise QueryCanceled("canceling statement due to user request")
-
-    def begin_waiting(self) -> None:
-        """From here on a cancel request is meant for what comes now."""
-        self._cancelled = False
+        if self._cancelled is not None:
+            raise QueryCanceled(self._cancelled)
 
     def columns_to_copy(self, name: str, columns: Sequence[str] | None) -> list[SqlType]:
         """The types of the columns that COPY FROM gives values for."""
@@ -449,13 +573,25 @@ class Session:
         if self.transaction is not None:
             raise TransactionError("a transaction is open already", hint="COMMIT or ROLLBACK first.")
         self.transaction = Transaction(self._flow._core, read_only, several=True)
-        self._serialisable = (isolation or self.isolation) in _SERIALISABLE
+        self._level = isolation or self.isolation
         self._savepoints.clear()
+
+    @property
+    def _serialisable(self) -> bool:
+        return self._level in _SERIALISABLE
+
+    @property
+    def isolation_now(self) -> str:
+        """Of the transaction that is open, or of the next one."""
+        return self.isolation if self.transaction is None else self._level
+
+    def has_relation(self, name: str) -> bool:
+        return self._flow._core.catalog.find(name) is not None
 
     def isolate(self, level: str) -> None:
         """SET TRANSACTION ISOLATION LEVEL: for what the open transaction reads from now on."""
         _check_isolation(level)
-        self._serialisable = level in _SERIALISABLE
+        self._level = level
 
     def rollback(self) -> None:
         """Forget the open transaction, if there is one."""
@@ -505,24 +641,42 @@ class Session:
             self._begin_statement(None, ends=True)
             return describe(self._flow._core, sql, types, self._columns, self._flow._past)
 
+    def catalog_state(self) -> tuple[object, int]:
+        """Differs from before if a description may differ."""
+        core = self._flow._core
+        return core, core.catalog.changes
+
     def _columns(self, sql: str) -> list[tuple[str, str]]:
         """Names and types of a query's columns, as this session's connection gives them."""
         core = self._flow._core
-        if self._reader is None:
+        if self._readers is None:
             return core.reader.columns(sql)
-        self._reader.prepare(core, sql, lambda _: None)
-        return self._reader.columns(sql)
+        reader = self._readers.take()
+        try:
+            reader.prepare(core, sql, lambda _: None)
+            return reader.columns(sql)
+        finally:
+            self._readers.give_back(reader)
 
     # -- cancelling ------------------------------------------------------------------------
 
     @contextmanager
-    def _working(self, interrupt: Callable[[], None]) -> Iterator[None]:
+    def _working(self, interrupt: Callable[[], None], again: bool = True) -> Iterator[None]:
+        """What is done in the context can be stopped by `interrupt`; `again`: if it does not stop, more than once."""
         with self._cancel_lock:
-            if self._cancelled:
-                raise QueryCanceled("the statement was cancelled")
-            self._interrupt = interrupt
+            if self._cancelled is not None:
+                raise QueryCanceled(self._cancelled)
+            self._interrupt, self._interrupt_again = interrupt, again
         try:
             yield
+        except QueryCanceled:
+            if self._cancelled is not None:
+                raise QueryCanceled(self._cancelled) from None
+            raise
+        except DuckError as error:  # it was stopped in the middle of what we do around a query
+            if self._cancelled is not None and isinstance(translate(error, ""), QueryCanceled):
+                raise QueryCanceled(self._cancelled) from None
+            raise
         finally:
             with self._cancel_lock:
                 self._interrupt = None
@@ -530,17 +684,34 @@ class Session:
     @contextmanager
     def working(self, interrupt: Callable[[], None]) -> Iterator[None]:
         """Around what somebody else does for a statement of this session: `interrupt` stops it."""
-        self._cancelled = False
         with self._working(interrupt):
             yield
 
-    def cancel(self) -> None:
+    def not_cancelled(self) -> None:
+        """A new piece of work begins: what was cancelled was the one before it."""
+        with self._cancel_lock:
+            self._cancelled = None
+
+    def cancel(self, why: str = USER_REQUEST) -> None:
         """Stop the statement that runs, from another thread: it raises QueryCanceled if DuckDB works for it or
         it waits for others; applying an epoch is never stopped half-way."""
         with self._cancel_lock:
-            self._cancelled = True
-            if self._interrupt is not None:
-                self._interrupt()
+            self._cancelled = why
+        self._stop()
+        self.on_cancel()
+
+    def _stop(self, after_s: float = INTERRUPT_AGAIN_SECONDS) -> None:
+        """Interrupt what works for a statement that is cancelled, again and again: DuckDB forgets an interrupt that
+        comes just before a query begins."""
+        with self._cancel_lock:
+            if self._cancelled is None or self._interrupt is None:
+                return
+            self._interrupt()
+            if not self._interrupt_again:
+                return
+        timer = threading.Timer(after_s, self._stop, [after_s * 2])
+        timer.daemon = True
+        timer.start()
 
     def count(self, error: PenstockError) -> None:
         """A client was told of this error, wherever it came from."""
@@ -550,8 +721,8 @@ class Session:
         """End the session: an open transaction is forgotten."""
         self.rollback()
         self._flow._ended(self)
-        if self._reader is not None:
-            self._reader.close()
+        if self._readers is not None:
+            self._readers.close()
 
     def __enter__(self) -> Session:
         return self
@@ -565,6 +736,10 @@ def _check_isolation(level: str) -> None:
         raise InvalidOption(
             f'there is no isolation level "{level}"', hint=f"They are {', '.join(ISOLATION_LEVELS)}."
         )
+
+
+def _found_answer(s: st.Statement, found: Found | pa.Table) -> Answer:
+    return _answer(s, found.table if isinstance(found, Found) else found)
 
 
 def _answer(s: st.Statement, table: pa.Table, warning: str | None = None) -> Answer:

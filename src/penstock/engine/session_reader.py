@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from penstock.base.errors import PenstockError
-from penstock.base.limits import REMEMBERED_QUERIES_MAX
+from penstock.base.limits import REMEMBERED_QUERIES_MAX, STREAM_ROWS
 from penstock.duck.connect import DuckConnection, DuckError, cursor_of, translate
 from penstock.engine.catalog import Relation, View
 from penstock.engine.core import Core
@@ -141,6 +141,13 @@ class SessionReader:
             raise translate(error, sql) from None
         except pa.ArrowInvalid as error:
             raise PenstockError(f"the result cannot be shown: {error}") from None
+
+    def open(self, sql: str) -> tuple[pa.RecordBatchReader | None, list[str]]:
+        """Begin a query: its rows, to be read, and the types of its columns; no rows for other statements."""
+        relation = bound(self._duck, sql)
+        if relation is None:
+            return None, []
+        return relation.to_arrow_reader(STREAM_ROWS), [str(t) for t in relation.types]
 
     def columns(self, sql: str) -> list[tuple[str, str]]:
         """Names and types of a query's columns."""

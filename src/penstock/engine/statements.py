@@ -15,7 +15,7 @@ from penstock.base.errors import (
     BindError,
     InvalidOption,
     PenstockError,
-    TransactionError,
+    ReadOnlyTransaction,
     UndefinedTable,
     WrongObjectType,
 )
@@ -238,7 +238,7 @@ _CHANGES: tuple[tuple[type, Callable[[Any, Any], dml.Effect]], ...] = (
 def change(transaction: Transaction, s: st.Statement) -> pa.Table:
     """INSERT, UPDATE, DELETE, TRUNCATE: the count of rows, or what RETURNING asks for."""
     if transaction.read_only:
-        raise TransactionError("the transaction is read only", hint="BEGIN one that is not.")
+        raise ReadOnlyTransaction("the transaction is read only", hint="BEGIN one that is not.")
     if isinstance(s, st.Truncate):
         tables = [transaction.core.table(name) for name in s.tables]
         effects = [dml.truncate(transaction, t) for t in {fold(t.name): t for t in tables}.values()]

@@ -84,9 +84,9 @@ def notification(process: int, channel: str, payload: str) -> bytes:
     return message(b"A", struct.pack(">i", process) + text(channel) + text(payload))
 
 
-def copy_response(kind: bytes, columns: int) -> bytes:
-    """CopyInResponse (G) or CopyOutResponse (H), in text."""
-    return message(kind, struct.pack(f">bH{columns}h", 0, columns, *([0] * columns)))
+def copy_response(kind: bytes, columns: int, format: int) -> bytes:
+    """CopyInResponse (G) or CopyOutResponse (H), in text (0) or binary (1)."""
+    return message(kind, struct.pack(f">bH{columns}h", format, columns, *([format] * columns)))
 
 
 def copy_data(data: bytes) -> bytes:

@@ -20,11 +20,12 @@ from penstock.sql.tokens import fold, string_value, tokenize, unquote
 
 @dataclass(frozen=True)
 class SetSetting(Command):
-    """`SET name = value`; None: DEFAULT, and RESET name."""
+    """`SET name = value`; None: DEFAULT, and RESET name. `local`: until the transaction ends."""
 
     name: str
     value: str | None
     tag: str = "SET"
+    local: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def read_command(sql: str) -> Command | None:
     """The command that a statement is; None if it is the engine's.
 
     >>> read_command("SET application_name TO 'x'"), read_command("SELECT 1")
-    (SetSetting(name='application_name', value='x', tag='SET'), None)
+    (SetSetting(name='application_name', value='x', tag='SET', local=False), None)
     """
     tokens = [t for t in tokenize(sql) if t.kind not in ("space", "comment")]
     if not tokens or tokens[0].keyword not in _STARTS:
@@ -105,23 +106,27 @@ def read_command(sql: str) -> Command | None:
 
 def _set(c: Cursor) -> Command:
     c.expect("SET")
-    if c.at("LOCAL"):
-        raise NotSupported("SET LOCAL", hint="SET is for the session; RESET undoes it.")
+    if c.take("LOCAL"):
+        return _set_one(c, local=True)
     if c.take("SESSION", "CHARACTERISTICS", "AS", "TRANSACTION"):
         return _set_transaction(c, always=True)
     if c.take("TRANSACTION"):
         return _set_transaction(c, always=False)
     c.take("SESSION")
+    return _set_one(c, local=False)
+
+
+def _set_one(c: Cursor, local: bool) -> Command:
     if c.take("TIME", "ZONE"):
-        return SetSetting("TimeZone", _value(c))
+        return SetSetting("TimeZone", _value(c), local=local)
     if c.take("NAMES"):
-        return SetSetting("client_encoding", _value(c))
+        return SetSetting("client_encoding", _value(c), local=local)
     name = c.identifier("the name of a setting")
     while c.take("."):
         name += "." + c.identifier("the name of a setting")
     if not c.take("="):
         c.expect("TO")
-    return SetSetting(name, _value(c))
+    return SetSetting(name, _value(c), local=local)
 
 
 def _set_transaction(c: Cursor, always: bool) -> Command:

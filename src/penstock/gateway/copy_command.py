@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from penstock.base.errors import SqlSyntaxError
+from penstock.base.errors import InvalidOption, SqlSyntaxError
 from penstock.gateway.command import Command
 from penstock.gateway.errors import NotSupported
 from penstock.sql.cursor import Cursor
@@ -14,7 +14,7 @@ from penstock.sql.tokens import quote, string_value
 
 @dataclass(frozen=True)
 class CopyOptions:
-    """How rows are written: `format` is "text" or "csv"."""
+    """How rows are written: `format` is "text", "csv" or "binary"."""
 
     format: str = "text"
     delimiter: str = "\t"
@@ -90,11 +90,13 @@ def _copy_options(c: Cursor) -> CopyOptions:
 
 def _checked(given: dict[str, object]) -> CopyOptions:
     format = str(given.pop("format", "text")).lower()
-    if format not in ("text", "csv"):
-        raise NotSupported(f"COPY in the format {format}", hint="text and csv are supported.")
+    if format not in ("text", "csv", "binary"):
+        raise InvalidOption(f'COPY format "{format}" not recognized', hint="They are text, csv and binary.")
     if str(given.get("encoding", "")).lower() in ("utf8", "utf-8"):
         del given["encoding"]
-    options = CopyOptions("csv", ",", "") if format == "csv" else CopyOptions()
+    if format == "binary" and given:
+        raise SqlSyntaxError(f"cannot specify {next(iter(given)).upper()} in BINARY mode")
+    options = CopyOptions("csv", ",", "") if format == "csv" else CopyOptions(format)
     for name in ("delimiter", "null", "quote", "escape", "header"):
         if name not in given:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import uuid
 from collections.abc import Callable, Iterator
@@ -9,11 +10,14 @@ from collections.abc import Callable, Iterator
 from penstock.base.errors import InvalidValue
 from penstock.gateway import calendar as cal
 from penstock.gateway import types as t
+from penstock.gateway.arrays import Items, binary_items, depth_of, text_items
 from penstock.gateway.errors import InvalidEncoding, NotSupported
 from penstock.gateway.types import ColumnType, PgType
 from penstock.sql.binding import Typed, blob_text
 
 Value = Typed | str | None
+_WHOLE = (t.INT2, t.INT4, t.INT8)
+_INTEGER = re.compile(r"\s*[+-]?[0-9]+\s*")
 
 
 def decoded(data: bytes | None, format: int, type: ColumnType | None, duck: str | None) -> Value:
@@ -26,9 +30,10 @@ def decoded(data: bytes | None, format: int, type: ColumnType | None, duck: str 
             raise NotSupported("a binary parameter of a type that is not known here", hint="Send it as text.")
         return utf8(data)
     if type.depth:
-        items = list(_binary_items(data, type) if format else _text_items(utf8(data), type))
-        return Typed(tuple(items), f"{type.pg.duck}[]" if duck is None else duck)
-    text = _binary(data, type.pg) if format else _text(data, type.pg)
+        items = array_items(data, format, type.pg)
+        leaf = _common(items, type.pg.duck)
+        return _typed(items, leaf if duck is None else duck.rstrip("[]0123456789"), duck)
+    text = binary_text(data, type.pg) if format else _text(data, type.pg)
     return text if type.pg.duck == "VARCHAR" else Typed(text, fitting(duck or type.pg.duck, text))
 
 
@@ -56,6 +61,8 @@ def utf8(data: bytes) -> str:
 
 def _text(data: bytes, type: PgType) -> str:
     text = utf8(data)
+    if type in _WHOLE and not _INTEGER.fullmatch(text):
+        raise InvalidValue(f'invalid input syntax for type {type.duck.lower()}: "{text[:40]}"')
     return blob_text(bytea(text)) if type is t.BYTEA else text
 
 
@@ -88,62 +95,49 @@ def bytea(text: str) -> bytes:
     return bytes(out)
 
 
-def _text_items(text: str, type: ColumnType) -> Iterator[Typed]:
-    r"""The items of '{1,NULL,"a b"}': an array of one dimension.
-
-    >>> [item.text for item in _text_items('{a,NULL,"NULL","b\\"c"}', ColumnType(t.TEXT, 1))]
-    ['a', None, 'NULL', 'b"c']
-    """
-    if not (text.startswith("{") and text.endswith("}")):
-        raise InvalidValue(f"{text[:40]!r} is not an array")
-    inside, at = text[1:-1], 0
-    if not inside.strip():
-        return
-    while True:
-        item, quoted, at = _item(inside, at)
-        null = not quoted and item.upper() == "NULL"
-        value = None if null else _text(item.encode(), type.pg)
-        yield Typed(value, fitting(type.pg.duck, value or "0"))
-        if at >= len(inside):
-            return
-        if inside[at] != ",":
-            raise InvalidValue(f"{text[:40]!r} is not an array")
-        at += 1
+# -- arrays ----------------------------------------------------------------------------------------
 
 
-def _item(text: str, at: int) -> tuple[str, bool, int]:
-    """An item, whether it stood in quotes, and where it ended."""
-    while at < len(text) and text[at].isspace():
-        at += 1
-    if text[at : at + 1] == "{":
-        raise NotSupported("an array of arrays as a parameter", hint="Send it as JSON, or in parts.")
-    quoted = text[at : at + 1] == '"'
-    out: list[str] = []
-    at += quoted
-    while at < len(text):
-        char = text[at]
-        if char == "\\":
-            out.append(text[at + 1 : at + 2])
-            at += 2
-            continue
-        if quoted and char == '"':
-            at += 1
-            while at < len(text) and text[at].isspace():
-                at += 1
-            return "".join(out), True, at
-        if not quoted and char == ",":
-            break
-        out.append(char)
-        at += 1
-    if quoted:
-        raise InvalidValue("an item of an array is never closed")
-    return "".join(out).strip(), False, at
+def array_items(data: bytes, format: int, type: PgType) -> Items:
+    """The items of an array as texts that DuckDB reads."""
+    if format:
+        return binary_items(data, type, lambda item: binary_text(item, type))
+    return text_items(utf8(data), lambda text: _text(text.encode(), type))
+
+
+def _flat(items: Items) -> Iterator[str]:
+    for item in items:
+        if isinstance(item, list):
+            yield from _flat(item)
+        elif item is not None:
+            yield item
+
+
+def _common(items: Items, duck: str) -> str:
+    """The type of all items: for decimals one that has the digits of each."""
+    if duck != "DECIMAL":
+        return duck
+    found = [fitting(duck, item) for item in _flat(items)]
+    if "DOUBLE" in found:
+        return "DOUBLE"
+    sizes = [[int(n) for n in f.removeprefix("DECIMAL(").removesuffix(")").split(",")] for f in found] or [
+        [1, 0]
+    ]
+    scale = max(size[1] for size in sizes)
+    width = max(size[0] - size[1] for size in sizes) + scale
+    return f"DECIMAL({max(width, 1)},{scale})" if width <= 38 else "DOUBLE"
+
+
+def _typed(items: Items, leaf: str, whole: str | None = None) -> Typed:
+    parts = [_typed(i, leaf) if isinstance(i, list) else Typed(i, leaf) for i in items]
+    return Typed(tuple(parts), leaf + "[]" * depth_of(items) if whole is None else whole)
 
 
 # -- binary ----------------------------------------------------------------------------------------
 
 
-def _binary(data: bytes, type: PgType) -> str:
+def binary_text(data: bytes, type: PgType) -> str:
+    """A value in binary as the text that DuckDB reads."""
     read = _BINARY[type]
     try:
         return read(data)
@@ -235,26 +229,3 @@ _BINARY: dict[PgType, Callable[[bytes], str]] = {
     t.JSON: utf8,
     t.JSONB: _jsonb,
 }
-
-
-def _binary_items(data: bytes, type: ColumnType) -> Iterator[Typed]:
-    try:
-        dimensions, _, oid = struct.unpack(">iiI", data[:12])
-        if dimensions == 0:
-            return
-        if dimensions != 1:
-            raise NotSupported("an array of arrays as a parameter", hint="Send it as JSON, or in parts.")
-        (count,) = struct.unpack(">i", data[12:16])
-        if oid != type.pg.oid:
-            raise InvalidValue("an array's items are of another type than the array")
-        at = 20
-        for _ in range(count):
-            (size,) = struct.unpack(">i", data[at : at + 4])
-            item = data[at + 4 : at + 4 + max(size, 0)]
-            if size > len(item):
-                raise InvalidValue("an array is shorter than it says")
-            value = None if size < 0 else _binary(item, type.pg)
-            yield Typed(value, fitting(type.pg.duck, value or "0"))
-            at += 4 + len(item)
-    except struct.error:
-        raise InvalidValue(f"{len(data)} bytes are not a binary array") from None

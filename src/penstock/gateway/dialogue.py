@@ -5,31 +5,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
 from penstock.base.errors import PenstockError, QueryCanceled
-from penstock.base.limits import ENCODE_ROWS_MAX, PREPARED_MAX
+from penstock.base.limits import ENCODE_ROWS_MAX, PREPARED_MAX, REMEMBERED_TEXT_MAX
 from penstock.engine.session import Session
 from penstock.gateway import backend as b
 from penstock.gateway import messages as m
+from penstock.gateway.alarm import alarm
 from penstock.gateway.catalog.query import CatalogDoor, CatalogQuery, RawValues
 from penstock.gateway.channels import Outbox
 from penstock.gateway.copy_command import Copy, CopyOptions
 from penstock.gateway.copy_in import CopyIn
-from penstock.gateway.copying import header, lines
+from penstock.gateway.copy_out import CopyOut
 from penstock.gateway.decode import decoded
-from penstock.gateway.encode import encoded_columns
 from penstock.gateway.errors import (
     DuplicateCursor,
     DuplicateStatement,
     NotSupported,
+    PortalHasRun,
     ProtocolError,
-    UndefinedCursor,
     WrongNumber,
 )
+from penstock.gateway.notify_command import Listen, Notify, Unlisten
 from penstock.gateway.portals import Portal, Prepared, Values
+from penstock.gateway.prepare_command import Execute
 from penstock.gateway.protocol import Connection
-from penstock.gateway.reports import error_report, notice_report
+from penstock.gateway.reports import Notice, error_report, notice_report
 from penstock.gateway.result import Result, fields, spread
 from penstock.gateway.settings import ClientSettings
 from penstock.gateway.stream import Stream
@@ -38,6 +42,8 @@ from penstock.gateway.waiting import waits
 from penstock.gateway.work import Work
 from penstock.sql import statements as st
 from penstock.sql.parse import split
+
+CHANGES = (st.Insert, st.Update, st.Delete, st.Truncate)
 
 
 class Dialogue:
@@ -55,12 +61,14 @@ class Dialogue:
         self.connection = connection
         self._work = Work(session, settings, functions, catalog, outbox)
         self._copy: CopyIn | None = None
+        self._ran: Portal | None = None  # of the query that comes next, which could be run at once
 
     def ready(self) -> bytes:
-        """ReadyForQuery, after the token of a commit and what others have sent by NOTIFY."""
+        """ReadyForQuery, after settings that have changed, the token of a commit and what others have sent by NOTIFY."""
         status = self._work.status
         mail = self._work.outbox.mailbox.take() if status == "I" else b""
-        return self._work.commit_notice() + mail + b.ready_for_query(status)
+        reports, self._work.reports = self._work.reports, []
+        return b"".join([*reports, self._work.commit_notice(), mail, b.ready_for_query(status)])
 
     def mail(self) -> bytes:
         """What can be sent to a client that does nothing just now: notifications, outside of a transaction."""
@@ -72,6 +80,41 @@ class Dialogue:
         """The client has gone: its subscriptions, its transaction and its session end."""
         self._work.close()
 
+    def is_quick(self, message: m.Message) -> bool:
+        """Whether `handle` would wait for nobody, neither DuckDB nor the flow. A statement of which that is so has
+        run then."""
+        work = self._work
+        if isinstance(message, m.Parse):
+            return len(message.sql) <= REMEMBERED_TEXT_MAX
+        if isinstance(message, m.Bind):
+            found = work.statements.get(message.statement)
+            return found is None or (
+                work.types_known(found) and sum(len(v or b"") for v in message.values) < 10_000
+            )
+        if isinstance(message, (m.Execute, m.Describe)):
+            if isinstance(message, m.Describe) and message.kind == "S":
+                prepared = work.statements.get(message.name)
+                return prepared is None or prepared.described
+            portal = work.portals.get(message.name if isinstance(message, m.Describe) else message.portal)
+            return portal is None or work.run_at_once(portal)
+        if isinstance(message, m.Query):
+            return self._query_at_once(message.sql)
+        if work.implicit or work.streams:  # a commit, or the end of a subscription, may have to wait
+            return False
+        return isinstance(message, (m.Sync, m.Close, m.Flush, m.Terminate))
+
+    def _query_at_once(self, sql: str) -> bool:
+        if len(sql) > REMEMBERED_TEXT_MAX or ";" in sql[:-1]:
+            return False
+        try:
+            portal = Portal(self._work.prepare(sql.removesuffix(";"), ()), [], ())
+        except PenstockError:
+            return False
+        if not self._work.run_at_once(portal):
+            return False
+        self._ran = portal
+        return True
+
     def handle(self, message: m.Message) -> Iterator[bytes]:
         """What to send in answer to a message."""
         try:
@@ -82,32 +125,32 @@ class Dialogue:
             yield from self._fail(error)
         self._work.sweep()
 
-    def _handle(self, message: m.Message) -> Iterator[bytes]:
-        if isinstance(message, m.Query):
-            yield from self._query(message.sql)
-        elif isinstance(message, m.Parse):
-            yield self._parse(message)
-        elif isinstance(message, m.Bind):
-            yield self._bind(message)
-        elif isinstance(message, m.Describe):
-            yield from self._describe(message)
-        elif isinstance(message, m.Execute):
-            yield from self._execute(message)
-        elif isinstance(message, m.Close):
-            (self._work.statements if message.kind == "S" else self._work.portals).pop(message.name, None)
-            yield b.CLOSE_COMPLETE
-        elif isinstance(message, m.Sync):
-            self._work.forget_portals()
-            yield self.ready()
-        elif isinstance(message, m.CopyData):
-            assert self._copy is not None
-            self._copy.feed(message.data)
-        elif isinstance(message, m.CopyDone):
-            yield from self._copy_done()
-        elif isinstance(message, m.CopyFail):
-            raise QueryCanceled(f"COPY was ended by the client: {message.reason}")
-        elif isinstance(message, m.FunctionCall):
-            raise NotSupported("function calls of the protocol", hint="Use SELECT.")
+    def _handle(self, message: m.Message) -> Iterable[bytes]:
+        answer = _ANSWERS.get(type(message))
+        return () if answer is None else answer(self, message)
+
+    def _close(self, message: m.Close) -> Iterable[bytes]:
+        if message.kind == "S":
+            self._work.statements.pop(message.name, None)
+        else:
+            self._work.drop_portal(message.name)
+        return (b.CLOSE_COMPLETE,)
+
+    def _sync(self, message: m.Sync) -> Iterable[bytes]:
+        self._work.end_implicit()
+        self._work.forget_portals()
+        return (self.ready(),)
+
+    def _copy_data(self, message: m.CopyData) -> Iterable[bytes]:
+        assert self._copy is not None
+        self._copy.feed(message.data)
+        return ()
+
+    def _copy_fail(self, message: m.CopyFail) -> Iterable[bytes]:
+        raise QueryCanceled(f"COPY was ended by the client: {message.reason}")
+
+    def _function_call(self, message: m.FunctionCall) -> Iterable[bytes]:
+        raise NotSupported("function calls of the protocol", hint="Use SELECT.")
 
     def _fail(self, error: PenstockError) -> Iterator[bytes]:
         if self._copy is not None:
@@ -122,10 +165,19 @@ class Dialogue:
 
     # -- simple queries --------------------------------------------------------------------
 
-    def _query(self, sql: str) -> Iterator[bytes]:
-        work = self._work
+    def _query(self, message: m.Query) -> Iterator[bytes]:
+        work, sql = self._work, message.sql
+        if self._ran is not None:
+            portal, self._ran = self._ran, None
+            work.drop_portal("")
+            if portal.result is not None:
+                yield portal.result.description
+            yield from self._send(portal, None)
+            work.forget_portals()
+            yield self.ready()
+            return
         pieces = split(sql)
-        work.portals.pop("", None)
+        work.drop_portal("")
         if not pieces:
             yield b.EMPTY_QUERY
         for place, piece in enumerate(pieces):
@@ -140,11 +192,11 @@ class Dialogue:
                 work.end_implicit()
                 yield self._copy_begin(command, extended=False)
                 return
-            yield from waits(work, portal)
-            work.run(portal)
-            if portal.columns is not None and not isinstance(command, Copy):
-                yield b.row_description(fields(portal.columns, ()))
-            yield from self._send(portal, None)
+            try:
+                yield from self._run(portal, None, described=False)
+            finally:
+                if portal.result is not None:
+                    portal.result.close()
         work.end_implicit()
         work.offset = 0
         work.forget_portals()
@@ -153,9 +205,10 @@ class Dialogue:
     def _send(self, portal: Portal, rows_max: int | None) -> Iterator[bytes]:
         """The rows that are left, or some of them, and how the statement ended."""
         for text in portal.notices:
-            if self._work.settings.tells("warning"):
-                yield notice_report(text)
-        yield from portal.reports
+            notice = text if isinstance(text, Notice) else Notice(text)
+            if self._work.settings.tells(notice.severity.lower()):
+                yield notice_report(notice)
+        self._work.reports += portal.reports  # sent before the server is ready again
         yield self._work.commit_notice()
         portal.notices, portal.reports = [], []
         if portal.stream is not None:
@@ -163,15 +216,17 @@ class Dialogue:
             return
         result = portal.result
         if isinstance(portal.prepared.command, Copy) and isinstance(result, Result):
+            before = result.at
             yield from self._copy_out(result, portal.prepared.command.options)
+            portal.tag = f"COPY {result.at - before}"
         elif result is not None:
             before = result.at
             yield from result.fetch(rows_max)
-            if result.left:
+            if rows_max is not None and result.at - before == rows_max:  # also where these were the last
                 yield b.PORTAL_SUSPENDED
                 return
             # A tag counts what this call gave, so that the counts of several add up.
-            if portal.tag.startswith(("SELECT ", "FETCH ")):
+            if portal.tag.split()[0] in ("SELECT", "FETCH"):
                 portal.tag = f"{portal.tag.split()[0]} {result.at - before}"
         portal.done = True
         yield b.command_complete(portal.tag)
@@ -180,40 +235,40 @@ class Dialogue:
         """Rows as they come. With a limit, a portal is suspended when nothing more has come: what is there is
         worth more to a client than what may come."""
         command = portal.prepared.command
-        copy = command.options if isinstance(command, Copy) else None
-        if stream.suspended:  # a cancel request that came in between was for nothing
-            self._work.session.begin_waiting()
+        copy = CopyOut(command.options) if isinstance(command, Copy) else None
         if copy is not None:
             rows_max = None  # a COPY is never suspended
-            yield from self._copy_head(stream.empty(), copy)
+            yield from copy.begin(stream.empty())
         sent = 0
         while rows_max is None or sent < rows_max:
             self._work.session.check_not_cancelled()
             left = ENCODE_ROWS_MAX if rows_max is None else min(rows_max - sent, ENCODE_ROWS_MAX)
             result = stream.take(left)
             if result is not None:
-                sent += result.left
-                yield from result.fetch(None) if copy is None else self._copy_rows(result, copy)
+                sent += result.table.num_rows
+                yield from result.fetch(None) if copy is None else copy.rows(result)
             elif rows_max is not None and sent:
                 break
             else:
                 yield stream.pause()
-        stream.suspended = True
         yield b.PORTAL_SUSPENDED
 
     # -- extended queries ------------------------------------------------------------------
 
-    def _parse(self, message: m.Parse) -> bytes:
+    def _parse(self, message: m.Parse) -> Iterable[bytes]:
         statements = self._work.statements
         if message.name and message.name in statements:
             raise DuplicateStatement(f'prepared statement "{message.name}" already exists')
         if len(statements) >= PREPARED_MAX:
             raise NotSupported(f"more than {PREPARED_MAX} prepared statements", hint="DEALLOCATE some.")
         statements.pop(message.name, None)
-        statements[message.name] = self._work.prepare(message.sql, message.oids)
-        return b.PARSE_COMPLETE
+        prepared = self._work.prepare(message.sql, message.oids)
+        if prepared.statement is not None or prepared.command is not None:
+            self._work.check_not_failed(prepared.statement)
+        statements[message.name] = prepared
+        return (b.PARSE_COMPLETE,)
 
-    def _bind(self, message: m.Bind) -> bytes:
+    def _bind(self, message: m.Bind) -> Iterable[bytes]:
         work = self._work
         prepared = work.statement(message.statement)
         if message.portal and message.portal in work.portals:
@@ -231,12 +286,14 @@ class Dialogue:
         formats = spread(message.formats, len(types))
         if isinstance(prepared.command, CatalogQuery):
             raw = RawValues(message.values, formats)
-            work.portals[message.portal] = Portal(prepared, [], message.result_formats, raw=raw)
-            return b.BIND_COMPLETE
-        items = zip(message.values, formats, types, prepared.ducks, strict=True)
-        values: Values = [decoded(*item) for item in items]
-        work.portals[message.portal] = Portal(prepared, values, message.result_formats)
-        return b.BIND_COMPLETE
+            portal = Portal(prepared, [], message.result_formats, raw=raw)
+        else:
+            items = zip(message.values, formats, types, prepared.ducks, strict=True)
+            values: Values = [decoded(*item) for item in items]
+            portal = Portal(prepared, values, message.result_formats)
+        work.drop_portal(message.portal)
+        work.portals[message.portal] = portal
+        return (b.BIND_COMPLETE,)
 
     def _describe(self, message: m.Describe) -> Iterator[bytes]:
         if message.kind == "S":
@@ -247,12 +304,11 @@ class Dialogue:
             return
         portal = self._work.portal(message.name)
         if isinstance(portal.prepared.statement, st.Query) and not portal.prepared.notifies:
-            yield from waits(self._work, portal)
-            self._work.run(
-                portal
-            )  # it changes nothing, so it may as well run now: describing it costs as much
-        if portal.columns is not None:
-            yield b.row_description(fields(portal.columns, portal.formats))
+            with self._timed():  # it changes nothing, so it may as well run now: describing it costs as much
+                yield from waits(self._work, portal)
+                self._work.run(portal)
+        if portal.description is not None:
+            yield portal.description
             return
         self._work.work_out(portal.prepared, columns=True)
         yield _columns(portal.prepared, portal.formats)
@@ -267,10 +323,28 @@ class Dialogue:
             yield self._copy_begin(command, extended=True)
             return
         if portal.done and portal.result is None:
-            raise UndefinedCursor(f'portal "{message.portal}" cannot be run anymore')
-        yield from waits(self._work, portal)
-        self._work.run(portal)
-        yield from self._send(portal, message.rows_max or None)
+            raise PortalHasRun(f'portal "{message.portal}" cannot be run')
+        if _changes(portal.prepared) and not self.connection.sync_follows():
+            self._work.begin_implicit()  # what comes before the next Sync is one transaction
+        yield from self._run(portal, message.rows_max or None, described=True)
+
+    def _run(self, portal: Portal, rows_max: int | None, described: bool) -> Iterator[bytes]:
+        """Run a statement and send its rows, after their columns unless those have been described."""
+        command = portal.prepared.command
+        with self._timed():
+            yield from waits(self._work, portal)
+            self._work.run(portal)
+            if portal.description is not None and not described and not isinstance(command, Copy):
+                yield portal.description
+            if portal.stream is None:
+                yield from self._send(portal, rows_max)
+        if portal.stream is not None:  # it has no end that could be late
+            yield from self._send(portal, rows_max)
+
+    def _timed(self) -> AbstractContextManager[None]:
+        session = self._work.session
+        session.not_cancelled()
+        return alarm(self._work.settings.statement_timeout_ms, session.cancel)
 
     # -- COPY ------------------------------------------------------------------------------
 
@@ -278,9 +352,9 @@ class Dialogue:
         self._work.check_not_failed(None)
         self._copy = CopyIn(self._work.session, command, extended)
         self.connection.copying_in()
-        return b.copy_response(b"G", len(self._copy.types))
+        return b.copy_response(b"G", len(self._copy.types), self._copy.format)
 
-    def _copy_done(self) -> Iterator[bytes]:
+    def _copy_done(self, message: m.CopyDone) -> Iterator[bytes]:
         copy = self._copy
         assert copy is not None
         count = copy.finish()
@@ -292,21 +366,32 @@ class Dialogue:
             yield self.ready()
 
     def _copy_out(self, result: Result, options: CopyOptions) -> Iterator[bytes]:
-        yield from self._copy_head(result, options)
-        yield from self._copy_rows(result, options)
-        yield b.COPY_DONE
+        copy = CopyOut(options)
+        yield from copy.begin(result)
+        yield from copy.rows(result)
+        yield from copy.end()
 
-    def _copy_head(self, result: Result, options: CopyOptions) -> Iterator[bytes]:
-        yield b.copy_response(b"H", len(result.types))
-        if options.header:
-            yield b.copy_data(header(result.table.column_names, options))
 
-    def _copy_rows(self, result: Result, options: CopyOptions) -> Iterator[bytes]:
-        while result.left:
-            rows = result.table.slice(result.at, min(result.left, ENCODE_ROWS_MAX))
-            result.skip(rows.num_rows)
-            columns = encoded_columns(rows, result.types, result.formats)
-            yield b"".join(b.copy_data(line) for line in lines(columns, rows.num_rows, options))
+def _changes(prepared: Prepared) -> bool:
+    """Whether a statement may do something that others see when it is committed."""
+    if isinstance(prepared.command, (Listen, Unlisten, Notify, Execute)) or prepared.notifies:
+        return True
+    return isinstance(prepared.statement, CHANGES)
+
+
+_ANSWERS: dict[type[m.Message], Callable[[Dialogue, Any], Iterable[bytes]]] = {
+    m.Query: Dialogue._query,
+    m.Parse: Dialogue._parse,
+    m.Bind: Dialogue._bind,
+    m.Describe: Dialogue._describe,
+    m.Execute: Dialogue._execute,
+    m.Close: Dialogue._close,
+    m.Sync: Dialogue._sync,
+    m.CopyData: Dialogue._copy_data,
+    m.CopyDone: Dialogue._copy_done,
+    m.CopyFail: Dialogue._copy_fail,
+    m.FunctionCall: Dialogue._function_call,
+}
 
 
 def _columns(prepared: Prepared, formats: Sequence[int]) -> bytes:

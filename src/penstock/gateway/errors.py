@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.base.errors import PenstockError
+from penstock.base.errors import PenstockError, TransactionError
 
 
 class ProtocolError(PenstockError):
@@ -63,6 +63,24 @@ class DuplicateCursor(PenstockError):
     """A portal or cursor of that name exists."""
 
     sqlstate = "42P03"
+
+
+class PortalHasRun(PenstockError):
+    """A portal whose statement gives no rows is run once."""
+
+    sqlstate = "55000"
+
+
+class NoTransaction(TransactionError):
+    """A statement that belongs in a transaction, outside of one."""
+
+    sqlstate = "25P01"
+
+
+class ActiveTransaction(TransactionError):
+    """A statement that belongs outside, in a transaction."""
+
+    sqlstate = "25001"
 
 
 class UndefinedSetting(PenstockError):

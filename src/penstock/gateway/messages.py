@@ -131,6 +131,9 @@ class FunctionCall(Message):
     data: bytes
 
 
+_INT16, _UINT16, _INT32 = struct.Struct(">h").unpack, struct.Struct(">H").unpack, struct.Struct(">i").unpack
+
+
 class _Body:
     """The bytes of one message, read from the front."""
 
@@ -146,20 +149,23 @@ class _Body:
         return piece
 
     def int16(self) -> int:
-        return int(struct.unpack(">h", self.take(2))[0])
+        number: int = _INT16(self.take(2))[0]
+        return number
 
     def uint16(self) -> int:
-        return int(struct.unpack(">H", self.take(2))[0])
+        number: int = _UINT16(self.take(2))[0]
+        return number
 
     def int32(self) -> int:
-        return int(struct.unpack(">i", self.take(4))[0])
+        number: int = _INT32(self.take(4))[0]
+        return number
 
     def text(self) -> str:
         end = self._data.find(b"\0", self._at)
         if end < 0:
             raise ProtocolError("a text in a message has no end")
-        piece = self.take(end - self._at)
-        self._at += 1
+        piece = self._data[self._at : end]
+        self._at = end + 1
         try:
             return piece.decode()
         except UnicodeDecodeError:
@@ -211,8 +217,11 @@ def _bind(body: _Body) -> Message:
 
 
 def _formats(body: _Body) -> tuple[int, ...]:
-    formats = tuple(body.int16() for _ in range(body.uint16()))
-    if any(f not in (0, 1) for f in formats):
+    count = body.uint16()
+    if not count:
+        return ()
+    formats: tuple[int, ...] = struct.unpack(f">{count}h", body.take(2 * count))
+    if not {*formats} <= {0, 1}:
         raise ProtocolError("a format is neither text (0) nor binary (1)")
     return formats
 

@@ -94,9 +94,10 @@ def pg_notify_call(sql: str) -> str | None:
     if "pg_notify" not in sql.lower():
         return None
     tokens = [t for t in tokenize(sql) if t.kind not in ("space", "comment")]
-    c = Cursor(sql, tokens, tokens[-1].end)
-    if not c.take("SELECT"):
+    if not tokens or tokens[0].keyword != "SELECT":
         return None
+    c = Cursor(sql, tokens, tokens[-1].end)
+    c.expect("SELECT")
     c.take("PG_CATALOG", ".")
     if not c.take("PG_NOTIFY") or not c.at("("):
         return None

@@ -7,21 +7,29 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.base.errors import InvalidOption, TransactionError
+from penstock.base.errors import InvalidOption, PenstockError
 from penstock.gateway import backend as b
 from penstock.gateway import commands as c
-from penstock.gateway.catalog.query import CatalogQuery, RawResult
+from penstock.gateway.catalog.query import CatalogQuery
 from penstock.gateway.channels import Letter
 from penstock.gateway.command import Command
 from penstock.gateway.copy_command import Copy
-from penstock.gateway.errors import DuplicateCursor, UndefinedCursor, UndefinedStatement
+from penstock.gateway.errors import (
+    ActiveTransaction,
+    DuplicateCursor,
+    NoTransaction,
+    UndefinedCursor,
+    UndefinedStatement,
+)
 from penstock.gateway.notify_command import Listen, Notify, Unlisten, run_listen, run_notify, run_unlisten
 from penstock.gateway.portals import Portal
 from penstock.gateway.prepare_command import Execute, Prepare, prepared_of, run_execute, run_prepare
+from penstock.gateway.reports import Notice
 from penstock.gateway.result import Result, spread
 from penstock.gateway.stream import Stream, open_stream
 from penstock.gateway.types import TEXT, ColumnType
 from penstock.sql import statements as st
+from penstock.sql.parse import parse
 
 if TYPE_CHECKING:
     from penstock.gateway.work import Work
@@ -52,6 +60,15 @@ def command_columns(work: Work, command: Command) -> list[tuple[str, ColumnType]
 
 
 def _set(work: Work, command: c.SetSetting, portal: Portal) -> None:
+    inside = work.session.transaction is not None and not work.implicit
+    if command.local and not inside:
+        portal.notices.append(
+            Notice("SET LOCAL can only be used in transaction blocks", NoTransaction.sqlstate)
+        )
+        portal.tag = command.tag
+        return
+    if work.session.transaction is not None:
+        work.settings.remember(command.name, command.local)
     report = work.settings.set(command.name, command.value)
     if report is not None:
         portal.reports.append(b.parameter_status(*report))
@@ -60,7 +77,9 @@ def _set(work: Work, command: c.SetSetting, portal: Portal) -> None:
 
 def _set_transaction(work: Work, command: c.SetTransaction, portal: Portal) -> None:
     if work.session.transaction is None or work.implicit:
-        portal.notices.append("SET TRANSACTION can only be used in transaction blocks")
+        portal.notices.append(
+            Notice("SET TRANSACTION can only be used in transaction blocks", NoTransaction.sqlstate)
+        )
     else:
         work.session.isolate(command.isolation)
     portal.tag = "SET"
@@ -87,9 +106,9 @@ def _reset_all(work: Work, command: c.ResetAll, portal: Portal) -> None:
 def _discard(work: Work, command: c.Discard, portal: Portal) -> None:
     if command.what == "ALL":
         if work.session.transaction is not None and not work.implicit:
-            raise TransactionError("DISCARD ALL cannot run inside a transaction block")
+            raise ActiveTransaction("DISCARD ALL cannot run inside a transaction block")
         work.statements.clear()
-        work.portals.clear()
+        work.drop_portals()
         work.send(Letter(None, ends=True))
         _reset_all(work, c.ResetAll(), portal)
     elif command.what == "PLANS":
@@ -110,7 +129,7 @@ def _declare(work: Work, command: c.Declare, portal: Portal) -> None:
     if command.name in work.portals:
         raise DuplicateCursor(f'cursor "{command.name}" already exists')
     if not command.hold and (work.session.transaction is None or work.implicit):
-        raise TransactionError(
+        raise NoTransaction(
             "DECLARE CURSOR can only be used in transaction blocks", hint="BEGIN, or add WITH HOLD."
         )
     work.offset += command.query.offset
@@ -139,25 +158,20 @@ def _fetch(work: Work, command: c.Fetch, portal: Portal) -> None:
         )
     source = cursor.result
     assert source is not None
-    start = source.at
-    count = source.skip(command.count)
     if command.moves:
-        portal.tag = f"MOVE {count}"
+        portal.tag = f"MOVE {source.skip(command.count)}"
         return
-    own = work.portals[command.name].formats  # those of a BINARY cursor, or of a portal that was bound
+    own = cursor.formats  # those of a BINARY cursor, or of a portal that was bound
     formats = source.formats if own else spread(portal.formats, len(source.types))
-    if isinstance(source, RawResult):
-        portal.result = source.part(start, count, formats)
-    else:
-        portal.result = Result(source.table.slice(start, count), source.types, formats)
-    portal.tag = f"FETCH {count}"
+    portal.result = source.window(command.count, formats)
+    portal.tag = "FETCH"
 
 
 def _fetch_stream(cursor: Portal, stream: Stream, command: c.Fetch, portal: Portal) -> None:
     """The rows that have come, as far as they are wanted."""
     formats = stream.formats if cursor.formats else spread(portal.formats, len(stream.columns))
     result = stream.take(command.count, formats)
-    count = 0 if result is None else result.left
+    count = 0 if result is None else result.table.num_rows
     if not command.moves:
         portal.result = result or stream.empty(formats)
     portal.tag = f"{'MOVE' if command.moves else 'FETCH'} {count}"
@@ -165,8 +179,8 @@ def _fetch_stream(cursor: Portal, stream: Stream, command: c.Fetch, portal: Port
 
 def _close(work: Work, command: c.CloseCursor, portal: Portal) -> None:
     if command.name is None:
-        work.portals.clear()
-    elif work.portals.pop(command.name, None) is None:
+        work.drop_portals()
+    elif not work.drop_portal(command.name):
         raise UndefinedCursor(f'cursor "{command.name}" does not exist')
     portal.tag = "CLOSE CURSOR" + (" ALL" if command.name is None else "")
 
@@ -189,9 +203,15 @@ def _copy_out(work: Work, command: Copy, portal: Portal) -> None:
         assert isinstance(statement, st.Subscribe)
         open_stream(work, portal, statement)
         return
-    answer = work.session.execute(command.query)[-1]
-    portal.result = Result.of(answer.table, ())
-    portal.tag = f"COPY {answer.table.num_rows}"
+    (statement,) = parse(command.query)
+    try:
+        answer = work.session.start(command.query, statement)
+    except PenstockError as error:
+        if command.table is not None:  # the text is ours
+            error.position = None
+        raise
+    portal.result = Result.of(answer.table, (), more=answer.stream)
+    portal.tag = "COPY"
 
 
 COMMANDS: tuple[tuple[type[Command], Callable[[Work, Any, Portal], None]], ...] = (

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.gateway.catalog.query import NO_VALUES, RawResult, RawValues
 from penstock.gateway.command import Command
+from penstock.gateway.reports import Notice
 from penstock.gateway.result import Result
 from penstock.gateway.types import ColumnType
 from penstock.sql import statements as st
@@ -31,6 +32,7 @@ class Prepared:
     columns: list[tuple[str, ColumnType]] | None = None
     described: bool = False
     notifies: bool = False  # SELECT pg_notify(...): the statement gives its arguments
+    shapes: dict[tuple[int, ...], Any] = field(default_factory=dict)  # found.Shape by the formats of a Bind
 
 
 @dataclass
@@ -46,8 +48,15 @@ class Portal:
     done: bool = False
     hold: bool = False
     raw: RawValues = NO_VALUES  # of a catalog query: the values as they came
-    notices: list[str] = field(default_factory=list)
+    notices: list[str | Notice] = field(default_factory=list)
     reports: list[bytes] = field(default_factory=list)  # settings that have changed
+
+    @property
+    def description(self) -> bytes | None:
+        """RowDescription for its rows; None if it has none, or has not run yet."""
+        if self.stream is not None:
+            return self.stream.description
+        return None if self.result is None else self.result.description
 
     @property
     def columns(self) -> list[tuple[str, ColumnType]] | None:

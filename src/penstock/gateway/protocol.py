@@ -23,6 +23,8 @@ from penstock.base.limits import MESSAGE_BYTES_MAX, STARTUP_BYTES_MAX
 from penstock.gateway import messages as m
 from penstock.gateway.errors import ProtocolError
 
+_LENGTH = struct.Struct(">i").unpack_from
+
 
 class State(Enum):
     STARTUP = "the first packet is awaited"
@@ -63,10 +65,25 @@ class Connection:
     """
 
     def __init__(self) -> None:
-        self.state = State.STARTUP
         self._came: deque[bytes] = deque()
         self._buffer = bytearray()
+        self._at = 0  # what has been read of the buffer
+        self.state = State.STARTUP
         self._extended = False  # the last message was one of an extended query
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    @state.setter
+    def state(self, state: State) -> None:
+        # Looked up here, because each message asks for them.
+        self._state = state
+        self._accepted, self._dropped = ACCEPTED.get(state, ()), DROPPED.get(state, ())
+        self._head = 4 if state is State.STARTUP else 5
+        # Strangers are given little memory.
+        before = state is State.STARTUP or state is State.AUTH
+        self._longest = STARTUP_BYTES_MAX if before else MESSAGE_BYTES_MAX
 
     def receive(self, data: bytes) -> None:
         self._came.append(data)
@@ -74,7 +91,7 @@ class Connection:
     @property
     def waiting_bytes(self) -> int:
         """How much has come and has not been read."""
-        return len(self._buffer) + sum(len(piece) for piece in list(self._came))
+        return len(self._buffer) - self._at + sum(len(piece) for piece in list(self._came))
 
     @property
     def is_idle(self) -> bool:
@@ -84,14 +101,14 @@ class Connection:
     def next_message(self) -> m.Message | None:
         """The next message that counts; None until more bytes come."""
         try:
-            while self.state is not State.CLOSED:
+            while self._state is not State.CLOSED:
                 message = self._read()
                 if message is None:
                     return None
-                if isinstance(message, ACCEPTED[self.state]):
+                if isinstance(message, self._accepted):
                     self._follow(message)
                     return message
-                if not isinstance(message, DROPPED[self.state]):
+                if not isinstance(message, self._dropped):
                     name = type(message).__name__
                     raise ProtocolError(f"the message {name} does not belong here: {self.state.value}")
         except ProtocolError:
@@ -100,22 +117,45 @@ class Connection:
         return None
 
     def _read(self) -> m.Message | None:
+        buffer, at, head = self._buffer, self._at, self._head
         while self._came:
-            self._buffer += self._came.popleft()
-        head = 4 if self.state is State.STARTUP else 5
-        if len(self._buffer) < head:
+            buffer += self._came.popleft()
+        size = len(buffer)
+        if size < at + head:
+            self._let_go()
             return None
-        (length,) = struct.unpack(">i", self._buffer[head - 4 : head])
-        before = self.state in (State.STARTUP, State.AUTH)  # strangers are given little memory
-        longest = STARTUP_BYTES_MAX if before else MESSAGE_BYTES_MAX
-        if not 4 <= length <= longest:
-            raise ProtocolError(f"a message says that it has {length} bytes: there may be 4 to {longest}")
-        end = head - 4 + length
-        if len(self._buffer) < end:
+        (length,) = _LENGTH(buffer, at + head - 4)
+        if not 4 <= length <= self._longest:
+            raise ProtocolError(
+                f"a message says that it has {length} bytes: there may be 4 to {self._longest}"
+            )
+        end = at + head - 4 + length
+        if size < end:
+            self._let_go()
             return None
-        kind, body = bytes(self._buffer[: head - 4]), bytes(self._buffer[head:end])
-        del self._buffer[:end]
-        return m.read_startup(body) if self.state is State.STARTUP else m.read_message(kind, body)
+        kind, body = bytes(buffer[at : at + head - 4]), bytes(buffer[at + head : end])
+        self._at = end
+        if end == size:
+            self._let_go()
+        return m.read_startup(body) if head == 4 else m.read_message(kind, body)
+
+    def sync_follows(self) -> bool:
+        """Whether Sync has come and nothing that runs stands before it."""
+        buffer, at = self._buffer, self._at
+        while self._came:
+            buffer += self._came.popleft()
+        while len(buffer) >= at + 5:
+            kind, length = buffer[at], _LENGTH(buffer, at + 1)[0]
+            if kind not in b"CH" or length < 4:  # neither Close nor Flush
+                return kind == ord("S")
+            at += 1 + length
+        return False
+
+    def _let_go(self) -> None:
+        """Let go of what has been read."""
+        if self._at:
+            del self._buffer[: self._at]
+            self._at = 0
 
     def _follow(self, message: m.Message) -> None:
         if isinstance(message, m.Sync):
@@ -123,7 +163,7 @@ class Connection:
             self._extended = False
         elif isinstance(message, (m.Terminate, m.CancelRequest)):
             self.state = State.CLOSED
-        elif self.state is State.READY:
+        elif self._state is State.READY:
             self._extended = isinstance(message, _EXTENDED)
 
     # -- what the server did ---------------------------------------------------------------
@@ -146,18 +186,19 @@ class Connection:
     def failed(self) -> bool:
         """ErrorResponse was sent. Whether ReadyForQuery is to follow: not in an extended query, which ends
         with Sync."""
-        if self.state not in (State.READY, State.COPY_IN):
+        if self._state not in (State.READY, State.COPY_IN):
             return False
         self.state = State.SKIPPING if self._extended else State.READY
         return not self._extended
 
     def to_be_encrypted(self) -> None:
         """TLS begins: what came in plain text before it cannot be trusted, and there must be none."""
-        if self._buffer or self._came:
+        if self.waiting_bytes:
             self.close()
             raise ProtocolError("bytes came in plain text after SSLRequest")
 
     def close(self) -> None:
         self.state = State.CLOSED
         self._buffer.clear()
+        self._at = 0
         self._came.clear()

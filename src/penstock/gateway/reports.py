@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from penstock.base.errors import PenstockError
 from penstock.gateway import backend as b
 
@@ -22,6 +24,16 @@ def error_report(error: PenstockError, offset: int = 0, severity: str = "ERROR")
     )
 
 
-def notice_report(text: str, severity: str = "WARNING", code: str = "01000") -> bytes:
-    """NoticeResponse: a warning, unless it says otherwise."""
-    return b.report(b"N", {"S": severity, "V": severity, "C": code, "M": text})
+@dataclass(frozen=True)
+class Notice:
+    """Something that a client is told and that is no error."""
+
+    text: str
+    sqlstate: str = "01000"
+    severity: str = "WARNING"
+
+
+def notice_report(notice: str | Notice) -> bytes:
+    """NoticeResponse; a text is a warning."""
+    n = Notice(notice) if isinstance(notice, str) else notice
+    return b.report(b"N", {"S": n.severity, "V": n.severity, "C": n.sqlstate, "M": n.text})

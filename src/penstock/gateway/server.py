@@ -27,6 +27,7 @@ from penstock.base.limits import (
     READ_AHEAD_BYTES_MAX,
     RUNNING_STATEMENTS_MAX,
     SEND_BYTES,
+    STRANGERS_MAX,
 )
 from penstock.engine.flow import Flow
 from penstock.engine.outline import extra_relations
@@ -65,6 +66,7 @@ class Server:
         self.everyone: set[Client] = set()
         self.channels = Channels()
         self.resting: set[Client] = set()  # those whose statement pauses
+        self._strangers: dict[Client, None] = {}  # those that have not been let in yet, the oldest first
         self._numbers = itertools.count(1)
         self._listener: asyncio.Server | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -111,8 +113,22 @@ class Server:
         for client in list(self.resting):
             client.look()
 
+    def meet(self, client: Client) -> None:
+        """Somebody has connected."""
+        self.everyone.add(client)
+        self._strangers[client] = None
+        if len(self._strangers) > STRANGERS_MAX:
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]
+            oldest.turn_away()
+
+    def forget(self, client: Client) -> None:
+        """It has gone, or is no stranger any more."""
+        self._strangers.pop(client, None)
+
     def admit(self, client: Client) -> int:
         """A process number for a client."""
+        self.forget(client)
         if len(self.clients) >= CONNECTIONS_MAX:
             raise TooManyConnections("sorry, too many clients already")
         number = next(self._numbers)
@@ -145,7 +161,6 @@ class Server:
             given, wanted = str(request.secret).encode(), str(client.secret).encode()
             if hmac.compare_digest(given, wanted):
                 client.session.cancel()
-                client.wake()
 
 
 class Client(asyncio.Protocol):
@@ -167,6 +182,9 @@ class Client(asyncio.Protocol):
         self._reading = True
         self._encrypted = False
         self._gone = False
+        self._idle = False  # no thread works for the client
+        self._held: m.Message | None = None  # has come, and needs a thread
+        self._crash: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._busy = False  # statements run
         self._pause: Pause | None = None
@@ -187,7 +205,7 @@ class Client(asyncio.Protocol):
         is_local = _is_this_machine(transport.get_extra_info("peername"))
         self._login = Login(self._connection, self.server.access, self.server.flow.access, is_local)
         loop = asyncio.get_running_loop()
-        self.server.everyone.add(self)
+        self.server.meet(self)
         self._timer = loop.call_later(LOGIN_SECONDS_MAX, self._late)
         self.task = loop.create_task(self._live())
 
@@ -196,7 +214,9 @@ class Client(asyncio.Protocol):
         if self._reading and self._connection.waiting_bytes > READ_AHEAD_BYTES_MAX and self._transport:
             self._reading = False
             self._transport.pause_reading()
-        self._arrived.set()
+        if not self._idle or self._dialogue is None or not self._at_once(self._dialogue):
+            self._idle = False
+            self._arrived.set()
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -207,14 +227,19 @@ class Client(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._gone = True
+        self.server.forget(self)
         self._writable.set()
         self._arrived.set()
         if self.session is not None:
             self.session.cancel()
-        self.wake()
 
     def _late(self) -> None:
-        if not self._login.done and self._transport is not None:
+        if not self._login.done:
+            self.turn_away()
+
+    def turn_away(self) -> None:
+        """Disconnect a client that has not said who it is, without a word."""
+        if self._transport is not None:
             self._transport.abort()
 
     # -- from the first byte to the last -----------------------------------------------------
@@ -229,7 +254,11 @@ class Client(asyncio.Protocol):
                 if not self._reading and self._transport is not None and not self._gone:
                     self._reading = True
                     self._transport.resume_reading()
+                self._idle = not self._arrived.is_set()
                 await self._arrived.wait()
+                self._idle = False
+                if self._crash is not None:
+                    raise self._crash
         except PenstockError as error:
             self._write(error_report(error, severity="FATAL"))
         except Exception:
@@ -242,6 +271,7 @@ class Client(asyncio.Protocol):
 
     async def _close(self) -> None:
         self.server.clients.pop(self._number, None)
+        self.server.forget(self)
         if self._timer is not None:
             self._timer.cancel()
         if self._transport is not None:
@@ -264,7 +294,6 @@ class Client(asyncio.Protocol):
         self._writable.set()
         if self.session is not None:
             self.session.cancel()
-        self.wake()
 
     # -- pauses and notifications --------------------------------------------------------------
 
@@ -372,6 +401,7 @@ class Client(asyncio.Protocol):
             self.server.pool,
             lambda: self.server.flow.session(define_at_once=True, constants=constants, role=user),
         )
+        self.session.on_cancel = lambda: self.server.soon(self.wake)
         self.session.application = dict(options_of(self._login.parameters)).get("application_name")
         settings = ClientSettings(self.session, user)
         given = [settings.at_start(name, value) for name, value in options_of(self._login.parameters)]
@@ -388,6 +418,25 @@ class Client(asyncio.Protocol):
             self._timer.cancel()
 
     # -- statements --------------------------------------------------------------------------
+
+    def _at_once(self, dialogue: Dialogue) -> bool:
+        """Answer what has come here and now, as far as that keeps nobody waiting; False if something is left.
+
+        To hand a statement to a thread and its answer back takes longer than most small statements do.
+        """
+        out: list[bytes] = []
+        try:
+            while (message := self._connection.next_message()) is not None:
+                if not dialogue.is_quick(message):
+                    self._held = message
+                    break
+                out.extend(dialogue.handle(message))
+        except ProtocolError as error:
+            out.append(error_report(error, severity="FATAL"))
+        except Exception as error:
+            self._crash = error
+        self._write(b"".join(out))
+        return self._held is None and self._crash is None and self._connection.state is not State.CLOSED
 
     async def _converse(self) -> None:
         """Answer all messages that are there, in a thread, and write what they give as the client takes it."""
@@ -412,7 +461,7 @@ class Client(asyncio.Protocol):
         size = 0
         try:
             while not self._gone:
-                message = self._connection.next_message()
+                message, self._held = self._held or self._connection.next_message(), None
                 if message is None:
                     break
                 for piece in self._dialogue.handle(message):

@@ -13,6 +13,7 @@ import penstock
 from penstock.base.errors import InvalidOption
 from penstock.engine.session import ISOLATION_LEVELS, Session
 from penstock.gateway import freshness
+from penstock.gateway.durations import duration_ms, duration_text
 from penstock.gateway.errors import UndefinedSetting
 from penstock.gateway.freshness import Freshness
 from penstock.sql.tokens import fold
@@ -29,6 +30,7 @@ class Setting:
     allowed: tuple[str, ...] | None = None
     reported: bool = False
     fixed: bool = False
+    duration: bool = False
 
 
 # What client_min_messages may be: messages of this kind and of those after it are sent.
@@ -66,7 +68,7 @@ SETTINGS = (
     Setting("client_min_messages", "notice", LEVELS),
     Setting("extra_float_digits", "1"),
     Setting("synchronous_commit", "on", ("on", "true", "1", "yes")),
-    Setting("statement_timeout", "0", ("0", "0s", "0ms")),
+    Setting("statement_timeout", "0", duration=True),
     Setting("lock_timeout", "0", ("0", "0s", "0ms")),
     Setting("idle_in_transaction_session_timeout", "0", ("0", "0s", "0ms")),
     Setting("row_security", "on"),
@@ -89,6 +91,9 @@ class ClientSettings:
         self._values = dict(self._first)
         self.freshness = Freshness(session)
         self._fresh_first: dict[str, str] = {}  # of those that came with the connection
+        self._before: dict[str, str | None] = {}  # the transaction: what it has set, for ROLLBACK
+        self._after: dict[str, str | None] = {}  # the transaction: what it has set for itself alone
+        self.statement_timeout_ms = 0
 
     def tells(self, severity: str) -> bool:
         """Whether the client wants messages of this kind."""
@@ -145,6 +150,10 @@ class ClientSettings:
         elif setting.fixed:
             raise InvalidOption(f'the setting "{setting.name}" cannot be changed')
         kept = self._first[key] if value is None else value
+        if setting.duration:
+            kept = duration_text(duration_ms(setting.name, kept))
+        if key == "statement_timeout":
+            self.statement_timeout_ms = duration_ms(setting.name, kept)
         if setting.reported and setting.allowed is not None:
             kept = setting.value  # whichever way it was written
         if key in ("default_transaction_isolation", "transaction_isolation"):
@@ -162,13 +171,42 @@ class ClientSettings:
                 hint=f"It is {setting.value!r}, and other values of it are not supported.",
             )
 
+    # -- transactions ----------------------------------------------------------------------
+
+    def remember(self, name: str, local: bool) -> None:
+        """A setting is about to be set in a transaction."""
+        key = fold(name)
+        if key == freshness.TOKEN:
+            return  # nobody can set it
+        now = self._now(key)
+        self._before.setdefault(key, now)
+        if local:
+            self._after.setdefault(key, now)
+        else:
+            self._after.pop(key, None)  # it is for the session now
+
+    def _now(self, key: str) -> str | None:
+        return self.freshness.show(key) if key in freshness.NAMES else self._values.get(key)
+
+    def end_transaction(self, committed: bool) -> list[tuple[str, str]]:
+        """Back to what was before the transaction, or before what was local to it; what is to be reported."""
+        wanted = self._after if committed else self._before
+        self._before, self._after = {}, {}
+        reports = []
+        for key, value in wanted.items():
+            if self._now(key) != value:
+                report = self.set(_BY_NAME[key].name if key in _BY_NAME else key, value)
+                if report is not None:
+                    reports.append(report)
+        return reports
+
     def show(self, name: str) -> str:
         key = fold(name)
         if key in freshness.NAMES:
             return self.freshness.show(key)
         if key not in self._values:
             raise UndefinedSetting(f'unrecognized configuration parameter "{name}"')
-        return self._values[key]
+        return self._session.isolation_now if key == "transaction_isolation" else self._values[key]
 
     def all(self) -> list[tuple[str, str]]:
         names = {key: setting.name for key, setting in _BY_NAME.items()}

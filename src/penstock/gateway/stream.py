@@ -16,10 +16,11 @@ from penstock.base.errors import LimitExceeded, PenstockError
 from penstock.base.limits import SUBSCRIPTIONS_MAX
 from penstock.engine.subscription import Subscription
 from penstock.engine.watch import Change
+from penstock.gateway.backend import row_description
 from penstock.gateway.errors import NotSupported
 from penstock.gateway.pause import Pause
 from penstock.gateway.portals import Portal
-from penstock.gateway.result import Result, spread
+from penstock.gateway.result import Result, fields, spread
 from penstock.gateway.types import ColumnType, column_type
 from penstock.sql import statements as st
 from penstock.zset.interchange import export_type
@@ -43,11 +44,15 @@ class Stream:
         self.formats = spread(formats, len(self.columns))
         self._tables: deque[pa.Table] = deque()
         self.waiting = 0  # rows that can be taken at once
-        self.suspended = False  # a client has been given some of its rows, and has to ask for more
 
     @property
     def types(self) -> list[ColumnType]:
         return [type for _, type in self.columns]
+
+    @property
+    def description(self) -> bytes:
+        """RowDescription."""
+        return row_description(fields(self.columns, self.formats))
 
     def pause(self, until: float | None = None) -> Pause:
         """Until the subscription has something to give or to say; that is found out without a lock."""

@@ -26,7 +26,6 @@ def waits(work: Work, portal: Portal) -> Iterator[Pause]:
     freshness = work.settings.freshness
     if not freshness.holds() and _reads(portal.prepared):
         began = time.monotonic()
-        work.session.begin_waiting()
         while not freshness.holds():
             freshness.check(began)
             yield Pause(freshness.holds, freshness.until(began))
@@ -50,7 +49,6 @@ def _rows(work: Work, command: c.Fetch, timeout_s: float) -> Iterator[Pause]:
         return  # the statement itself says what is wrong
     until = time.monotonic() + timeout_s
     wanted = 1 if command.count is None else command.count
-    work.session.begin_waiting()
     while stream.gather(wanted) < wanted and time.monotonic() < until:
         yield stream.pause(until)
         work.session.check_not_cancelled()

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from penstock.base.errors import SqlSyntaxError, TransactionError, TransactionFailed
+from penstock.base.errors import PenstockError, SqlSyntaxError, TransactionError, TransactionFailed
+from penstock.base.limits import ENCODE_ROWS_MAX
 from penstock.engine.access import SUPERUSER
 from penstock.engine.session import Answer, Session
+from penstock.gateway import backend as b
 from penstock.gateway import commands as c
 from penstock.gateway.catalog.query import CatalogDoor, CatalogQuery
 from penstock.gateway.channels import Channels, Letter, Mailbox, Outbox
 from penstock.gateway.command import Command
 from penstock.gateway.copy_command import Copy
-from penstock.gateway.errors import NotSupported, UndefinedCursor, UndefinedStatement
+from penstock.gateway.errors import (
+    ActiveTransaction,
+    NoTransaction,
+    NotSupported,
+    UndefinedCursor,
+    UndefinedStatement,
+)
+from penstock.gateway.found import at_once_result
 from penstock.gateway.notify_command import pg_notify_call, run_pg_notify
 from penstock.gateway.own import command_columns, run_command
 from penstock.gateway.portals import Portal, Prepared
-from penstock.gateway.reports import notice_report
+from penstock.gateway.prepare_command import Execute
+from penstock.gateway.remember import Remembered
+from penstock.gateway.reports import Notice, notice_report
 from penstock.gateway.result import Result
 from penstock.gateway.rewrite import without_catalog, without_public
 from penstock.gateway.settings import ClientSettings
@@ -64,6 +75,9 @@ class Work:
         self.portals: dict[str, Portal] = {}
         self.failed = False  # a statement of the open transaction has failed
         self.implicit = False  # the transaction is that of one Query message with several statements
+        self._prepared: Remembered[tuple[str, tuple[int, ...]], Prepared] = Remembered()
+        self._prepared_for: tuple[object, int] | None = None  # the state of the catalog
+        self.reports: list[bytes] = []  # settings that have changed with the end of a transaction
         self.offset = 0  # where the statement that runs begins in the text that the client sent
 
     @property
@@ -85,7 +99,17 @@ class Work:
         if self.implicit:
             self.implicit = False
             self.session.execute("COMMIT")
+            self._ended(committed=True)
+
+    def _ended(self, committed: bool) -> None:
+        """The transaction has ended: its letters are sent or forgotten, and what was set for it alone is as it was
+        before."""
+        if committed:
             self.outbox.send()
+        else:
+            self.outbox.forget()
+        changed = self.settings.end_transaction(committed)
+        self.reports += [b.parameter_status(name, value) for name, value in changed]
 
     def send(self, letter: Letter) -> None:
         """LISTEN, UNLISTEN and NOTIFY take effect with the commit."""
@@ -100,7 +124,7 @@ class Work:
         self._told = self.session.last_commit
         if not self.settings.tells("log"):
             return b""
-        return notice_report(f"freshness token {self.session.token}", "LOG", "00000")
+        return notice_report(Notice(f"freshness token {self.session.token}", "00000", "LOG"))
 
     def fail(self) -> None:
         """A statement has failed: so has its transaction."""
@@ -109,7 +133,7 @@ class Work:
             self.implicit = False
         self.failed = self.session.transaction is not None
         if not self.failed:
-            self.outbox.forget()
+            self._ended(committed=False)
             self.forget_portals()
 
     def check_not_failed(self, statement: st.Statement | None) -> None:
@@ -127,7 +151,9 @@ class Work:
         is_open = session.transaction is not None and not self.implicit
         if isinstance(s, st.Begin):
             if is_open:
-                portal.notices.append("there is already a transaction in progress")
+                portal.notices.append(
+                    Notice("there is already a transaction in progress", ActiveTransaction.sqlstate)
+                )
             elif self.implicit and session.transaction is not None and session.transaction.changes:
                 if s.modes:
                     raise TransactionError("a transaction's modes stand before its first change")
@@ -136,26 +162,25 @@ class Work:
                 self.implicit = False
                 session.rollback()
                 session.execute(portal.prepared.sql)
-            portal.tag = "BEGIN"
+            portal.tag = (
+                "START TRANSACTION" if portal.prepared.sql.lstrip()[:5].upper() == "START" else "BEGIN"
+            )
             return
         if isinstance(s, (st.Commit, st.Rollback)):
             portal.tag = "COMMIT" if isinstance(s, st.Commit) and not self.failed else "ROLLBACK"
             failed, self.failed, self.implicit = self.failed, False, False
             if not is_open:
-                portal.notices.append("there is no transaction in progress")
+                portal.notices.append(Notice("there is no transaction in progress", NoTransaction.sqlstate))
             if session.transaction is None:
                 return
             if failed:
                 session.rollback()
             else:
                 session.execute(portal.prepared.sql)
-            if portal.tag == "COMMIT":
-                self.outbox.send()
-            else:
-                self.outbox.forget()
+            self._ended(committed=portal.tag == "COMMIT")
             return
         if not is_open:
-            raise TransactionError(
+            raise NoTransaction(
                 f"{portal.prepared.sql.split()[0].upper()} can only be used in transaction blocks"
             )
         portal.tag = session.execute(portal.prepared.sql)[-1].tag
@@ -168,6 +193,13 @@ class Work:
     # -- statements ------------------------------------------------------------------------
 
     def prepare(self, sql: str, oids: tuple[int, ...]) -> Prepared:
+        """The statement in a text. While the catalog is the same, so is what is known about it."""
+        state = self.session.catalog_state()
+        if state != self._prepared_for:
+            self._prepared, self._prepared_for = Remembered(), state
+        return self._prepared.get((sql, oids), lambda _: self._read(sql, oids))
+
+    def _read(self, sql: str, oids: tuple[int, ...]) -> Prepared:
         call = pg_notify_call(sql)
         if call is not None:
             return Prepared(call, None, parse(call)[0], oids, notifies=True)
@@ -204,7 +236,19 @@ class Work:
     def forget_portals(self) -> None:
         """Portals end with their transaction; cursors that hold their rows do not."""
         if self.session.transaction is None:
-            self.portals = {name: p for name, p in self.portals.items() if p.hold}
+            for name in [name for name, portal in self.portals.items() if not portal.hold]:
+                self.drop_portal(name)
+
+    def drop_portal(self, name: str) -> bool:
+        """Forget a portal with the rows that are left of it; whether there was one."""
+        portal = self.portals.pop(name, None)
+        if portal is not None and portal.result is not None:
+            portal.result.close()
+        return portal is not None
+
+    def drop_portals(self) -> None:
+        for name in list(self.portals):
+            self.drop_portal(name)
 
     def sweep(self) -> None:
         """End the subscriptions of portals that are no more."""
@@ -218,25 +262,23 @@ class Work:
 
     def close(self) -> None:
         """The client has gone."""
-        self.portals.clear()
+        self.drop_portals()
         self.sweep()
         self.outbox.close()
         self.session.close()
 
     def work_out(self, prepared: Prepared, columns: bool) -> None:
         """The types of the parameters and, if asked for, the columns."""
-        if isinstance(prepared.command, CatalogQuery):
-            if prepared.parameters is None:
-                assert self.catalog is not None
-                prepared.parameters, prepared.columns = self.catalog.describe(prepared.command, prepared.oids)
+        if prepared.command is not None:
+            self._work_out_command(prepared, prepared.command, columns)
+            return
+        if prepared.parameters is not None and (not columns or prepared.described):
             return
         statement = prepared.statement
         count = 0 if statement is None else statement.parameter_count
         given = {i: parameter_type(oid) for i, oid in enumerate(prepared.oids[:count], start=1)}
         known = {i: t for i, t in given.items() if t is not None}
         needs = columns or any(i not in known for i in range(1, count + 1))
-        if prepared.parameters is not None and (not columns or prepared.described):
-            return
         ducks: tuple[str | None, ...] = (None,) * count
         if statement is not None and needs:
             words = {i: t.pg.duck + "[]" * t.depth for i, t in known.items() if t.pg.duck != "DECIMAL"}
@@ -250,10 +292,20 @@ class Work:
         told = [None if t is None else column_type(t) for t in ducks]
         prepared.parameters = tuple(known.get(i, t) for i, t in enumerate(told, start=1))
         prepared.ducks = ducks
+        prepared.described = prepared.described or columns
+
+    def _work_out_command(self, prepared: Prepared, command: Command, columns: bool) -> None:
+        if isinstance(command, CatalogQuery):
+            if prepared.parameters is None:
+                assert self.catalog is not None
+                prepared.parameters, prepared.columns = self.catalog.describe(command, prepared.oids)
+                prepared.described = True
+            return
+        prepared.parameters = ()
         if columns:
-            if prepared.command is not None:
-                prepared.columns = command_columns(self, prepared.command)
-            prepared.described = True
+            prepared.columns = command_columns(self, command)
+            # A cursor or statement of the same name may be another one the next time.
+            prepared.described = not isinstance(command, (c.Fetch, Execute))
 
     # -- running ---------------------------------------------------------------------------
 
@@ -273,16 +325,55 @@ class Work:
         else:
             self._run_statement(portal)
 
+    def run_at_once(self, portal: Portal) -> bool:
+        """Run a portal's statement if nobody has to be waited for, neither DuckDB nor the flow nor freshness; whether
+        it has run and its rows are there."""
+        if portal.stream is not None:
+            return False  # its rows are waited for
+        if not portal.tag:
+            prepared = portal.prepared
+            try:
+                if isinstance(prepared.command, (c.SetSetting, c.ShowSetting)):
+                    self.run(portal)
+                elif (
+                    prepared.statement is None
+                    or prepared.notifies
+                    or self.failed
+                    or not self.settings.freshness.holds()
+                ):
+                    return False
+                else:
+                    found = self.session.at_once(prepared.statement, portal.values, wait=False)
+                    if found is None:
+                        return False
+                    portal.result = at_once_result(prepared, portal.formats, found)
+                    portal.tag = "SELECT"
+            except PenstockError:  # the usual way comes to the same, and tells the client
+                return False
+        return portal.result is None or portal.result.at_hand <= ENCODE_ROWS_MAX
+
+    def types_known(self, prepared: Prepared) -> bool:
+        """Whether the types of the parameters can be told without asking the engine."""
+        if prepared.parameters is not None:
+            return True
+        if prepared.statement is None:
+            return not isinstance(prepared.command, CatalogQuery)
+        count = prepared.statement.parameter_count
+        return all(parameter_type(oid) for oid in prepared.oids[:count]) and len(prepared.oids) >= count
+
     def _run_statement(self, portal: Portal) -> None:
         prepared = portal.prepared
         defines = self.implicit and isinstance(prepared.statement, _DEFINITIONS)
         if defines:  # what came before it in the text is committed first: definitions stand alone
             self.session.execute("COMMIT")
-        if portal.values:
-            answer = self.session.execute(prepared.sql, portal.values)[-1]
-        else:
-            assert prepared.statement is not None
-            answer = self.session.run_parsed([prepared.statement])[-1]
+            self.outbox.send()
+        assert prepared.statement is not None
+        if isinstance(prepared.statement, st.Drop) and prepared.statement.if_exists:
+            for name in prepared.statement.names:
+                if not self.session.has_relation(name):
+                    text = f'{prepared.statement.kind} "{name}" does not exist, skipping'
+                    portal.notices.append(Notice(text, "00000", "NOTICE"))
+        answer = self.session.start(prepared.sql, prepared.statement, portal.values)
         if defines:
             self.session.begin()
         self._keep(portal, answer)
@@ -303,9 +394,16 @@ class Work:
             run_pg_notify(self, answer.table, portal)
             return
         if answer.has_rows:
-            announced = portal.prepared.columns if portal.prepared.described else None
-            types = None if announced is None else [t for _, t in announced]
-            portal.result = Result.of(answer.table, portal.formats, types)
+            portal.result = Result.of(
+                answer.table, portal.formats, _announced(portal.prepared), answer.stream
+            )
         portal.tag = answer.tag
         if answer.warning:
             portal.notices.append(answer.warning)
+
+
+def _announced(prepared: Prepared) -> list[ColumnType] | None:
+    """The types that the client was told, if it was."""
+    if not prepared.described or prepared.columns is None:
+        return None
+    return [t for _, t in prepared.columns]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from penstock.sql.tokens import quote
 
@@ -21,7 +22,12 @@ def kind_of(statement: object) -> str:
     >>> kind_of(Slice("", 0))
     'slice'
     """
-    return re.sub(r"(?<!^)([A-Z])", r" \1", type(statement).__name__).lower()
+    return _words(type(statement).__name__)
+
+
+@cache
+def _words(name: str) -> str:
+    return re.sub(r"(?<!^)([A-Z])", r" \1", name).lower()
 
 
 @dataclass(frozen=True)

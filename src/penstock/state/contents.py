@@ -15,6 +15,7 @@ from penstock.base.limits import LOG_DELTAS_MAX, LOG_ROWS_MAX
 from penstock.kernels.hashing import hash_columns
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch, Layout, build
+from penstock.state.finder import Pieces
 from penstock.state.scattered import Rows, Scattered
 from penstock.state.visible import Visible, visible
 from penstock.zset import weights as w
@@ -107,6 +108,10 @@ class Contents:
         if self._loads:
             return None
         return visible(self._arrangement.layout, self.arranged().batches, plain)
+
+    def pieces(self) -> Pieces:
+        """What it consists of now, as it lies: for looking rows up."""
+        return Pieces([*self._arrangement.batches, *self._loads], self._log, len(self._log))
 
     def sample(self, rows_max: int) -> ZSet:
         """Some of the rows, as good as random: for estimates."""

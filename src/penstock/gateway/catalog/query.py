@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from penstock.engine.flow import Flow
 from penstock.engine.outline import RelationOutline, outline, relation_names
 from penstock.engine.session import Session
-from penstock.gateway.backend import Field
+from penstock.gateway.backend import Field, row_description
 from penstock.gateway.catalog.classify import catalog_query, may_be_catalog, renamed
 from penstock.gateway.catalog.connection import PrivateConnection, Rows
 from penstock.gateway.catalog.mirror import text
 from penstock.gateway.catalog.private import PrivatePostgres
 from penstock.gateway.command import Command
 from penstock.gateway.errors import NotSupported
+from penstock.gateway.result import fields
 from penstock.gateway.types import ColumnType, PgType
 
 Columns = list[tuple[str, ColumnType]]
@@ -63,18 +64,32 @@ class RawResult:
         self.at += taken
         return taken
 
+    @property
+    def at_hand(self) -> float:
+        return self.left
+
+    @property
+    def description(self) -> bytes:
+        """RowDescription."""
+        return row_description(fields(self.columns, self.formats))
+
+    def close(self) -> None:
+        """The rows that are left are not wanted."""
+        self.rows, self.at = [], 0
+
     def fetch(self, count: int | None) -> Iterator[bytes]:
         start = self.at
         self.skip(count)
         yield b"".join(self.rows[start : self.at])
 
-    def part(self, start: int, count: int, formats: Sequence[int]) -> RawResult:
-        """Some of the rows, for FETCH; they are bytes already, and stay as they are."""
+    def window(self, count: int | None, formats: Sequence[int]) -> RawResult:
+        """The next rows, for FETCH; they are bytes already, and stay as they are."""
         if list(formats) != self.formats:
             raise NotSupported(
                 "FETCH in another format than that of its cursor", hint="DECLARE it BINARY, or not."
             )
-        return RawResult(self.columns, self.rows[start : start + count], self.formats)
+        start, taken = self.at, self.skip(count)
+        return RawResult(self.columns, self.rows[start : start + taken], self.formats)
 
 
 class CatalogDoor:
@@ -103,6 +118,7 @@ class CatalogDoor:
 
     def describe(self, query: CatalogQuery, oids: Sequence[int]) -> tuple[tuple[ColumnType, ...], Columns]:
         """The types of the parameters, and the columns."""
+        self._session.not_cancelled()
         with self._transaction(query) as connection:
             found = connection.describe(query.sql, oids)
         return tuple(_type(oid) for oid in found.parameters), _columns(found)

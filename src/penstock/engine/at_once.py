@@ -1,0 +1,105 @@
+"""What a session can answer without DuckDB: rows under a key, and queries that always have the same answer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.base.limits import REMEMBERED_ANSWERS_MAX, REMEMBERED_TEXT_MAX
+from penstock.engine.core import Core
+from penstock.engine.point_read import PointRead, point_read
+from penstock.engine.read import with_type_names
+from penstock.engine.showing import arrow_table
+from penstock.sql.tokens import fold, tokenize
+from penstock.zset.zset import ZSet
+
+# Types whose values DuckDB would give in the same Arrow type.
+_PLAIN = (
+    "BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "FLOAT",
+    "DOUBLE", "VARCHAR", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "DECIMAL", "HUGEINT",
+    "BLOB", "UUID", "JSON", "INTERVAL",
+)  # fmt: skip
+_WORDS = ("SELECT", "AS", "NULL", "TRUE", "FALSE")
+_SYMBOLS = ("(", ")", ",", "+", "-", "*", "||")
+
+
+@dataclass(frozen=True)
+class Found:
+    """The rows of a point read, as they lie in the state."""
+
+    read: PointRead
+    rows: ZSet
+
+    @cached_property
+    def table(self) -> pa.Table:
+        schema = self.read.schema
+        return with_type_names(arrow_table(self.rows, schema), [t.duck for t in schema.types])
+
+
+class AtOnce:
+    """The texts that one session has come with. `functions` answer with a constant of the session's."""
+
+    def __init__(self, functions: Collection[str] = ()) -> None:
+        self._functions = functions
+        self._reads: dict[str, PointRead | None] = {}
+        self._reads_for: tuple[Core, int] | None = None
+        self._answers: dict[str, pa.Table] = {}
+
+    def look(self, core: Core, sql: str) -> PointRead | None:
+        """What a text asks for, if that is the rows under a key."""
+        state = core, core.catalog.changes
+        if self._reads_for != state or len(self._reads) >= REMEMBERED_ANSWERS_MAX:
+            self._reads.clear()
+            self._reads_for = state
+        if sql not in self._reads:
+            if len(sql) > REMEMBERED_TEXT_MAX:
+                return None
+            self._reads[sql] = _plain(point_read(core.catalog, sql))
+        return self._reads[sql]
+
+    def constant(self, sql: str) -> pa.Table | None:
+        """The answer, if it has been given before and is always the same."""
+        return self._answers.get(sql)
+
+    def keep(self, sql: str, answer: pa.Table) -> None:
+        """Remember an answer if it will always be the same."""
+        if len(sql) > REMEMBERED_TEXT_MAX or answer.nbytes > REMEMBERED_TEXT_MAX:
+            return
+        if len(self._answers) >= REMEMBERED_ANSWERS_MAX:
+            self._answers.clear()
+        if sql not in self._answers and is_constant(sql, self._functions):
+            self._answers[sql] = answer
+
+
+def found_rows(read: PointRead, values: Sequence[Any], index_rows_max: int) -> Found | None:
+    """The rows under a key; None if they cannot be found this way."""
+    key = read.columns(values)
+    rows = None if key is None else read.rows(key, index_rows_max)
+    return None if rows is None else Found(read, rows)
+
+
+def _plain(read: PointRead | None) -> PointRead | None:
+    if read is None or any(t.id not in _PLAIN for t in read.schema.types):
+        return None
+    return read
+
+
+def is_constant(sql: str, functions: Collection[str]) -> bool:
+    """Whether a query consists of literals and calls of these functions alone.
+
+    >>> is_constant("SELECT 1 AS n, 'x'", ()), is_constant("SELECT now()", ()), is_constant("SELECT f()", {"f"})
+    (True, False, True)
+    """
+    tokens = [t for t in tokenize(sql) if t.kind not in ("space", "comment")]
+    before = ""
+    for token, after in zip(tokens, [*tokens[1:], None], strict=True):
+        known = token.kind in ("number", "string") or token.keyword in (*_WORDS, *_SYMBOLS)
+        called = after is not None and after.keyword == "(" and fold(token.text) in functions
+        if not (known or called or (before == "AS" and token.kind in ("word", "quoted"))):
+            return False
+        before = token.keyword
+    return bool(tokens) and tokens[0].keyword == "SELECT"

@@ -1,0 +1,196 @@
+"""Rows of a bag by the values of some columns: an index beside the rows, made when somebody asks often.
+
+A bag (state/contents.py) consists of pieces that never change: batches, loads, and a log of small deltas. Each large
+piece is indexed once, by a sorted list of the hashes of its rows; the log by a dict that grows with it. A row counts
+as often as all pieces together say.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.base.errors import PenstockError
+from penstock.base.limits import INDEX_AFTER_READS, INDEX_AT_ONCE_ROWS_MAX, INDEX_ROWS_MAX
+from penstock.kernels.hashing import hash_columns, hash_few
+from penstock.state.batch import Batch
+from penstock.zset.column import Column, same_value
+from penstock.zset.zset import ZSet, union
+
+Piece = ZSet | Batch
+_PAIRED_ROWS_MAX = 256
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """What a bag consists of at one moment. The log may grow afterwards: `logged` of it belong to the moment."""
+
+    large: Sequence[Piece]
+    log: list[ZSet]
+    logged: int
+
+
+class PieceIndex:
+    """The rows of one piece in the order of the hashes of some columns."""
+
+    __slots__ = ("hashes", "order", "piece")
+
+    def __init__(self, piece: Piece, positions: Sequence[int]) -> None:
+        self.piece = piece
+        found = hash_columns([piece.columns[p] for p in positions], len(piece.weights))
+        order = np.argsort(found, kind="stable")
+        self.order = order.astype(np.uint32) if len(order) < 2**32 else order
+        self.hashes = found[order]
+
+    def places(self, hash: int) -> list[int]:
+        wanted = np.uint64(hash)
+        at, count = int(self.hashes.searchsorted(wanted)), len(self.hashes)
+        if at == count or self.hashes[at] != wanted:
+            return []
+        if at + 1 == count or self.hashes[at + 1] != wanted:
+            return [int(self.order[at])]
+        return self.order[at : int(self.hashes.searchsorted(wanted, "right"))].tolist()
+
+
+class LogIndex:
+    """Where in a log of small deltas the rows with a hash are."""
+
+    def __init__(self, log: list[ZSet]) -> None:
+        self.log = log
+        self._known = 0
+        self._places: dict[int, list[tuple[int, int]]] = {}
+
+    def places(self, hash: int, positions: Sequence[int], until: int) -> list[tuple[int, int]]:
+        """(number of the delta, row) of all that has this hash."""
+        for number in range(self._known, until):
+            delta = self.log[number]
+            hashes = hash_columns([delta.columns[p] for p in positions], len(delta.weights)).tolist()
+            for row, found in enumerate(hashes):
+                self._places.setdefault(found, []).append((number, row))
+        self._known = max(self._known, until)
+        return self._places.get(hash, [])
+
+
+class Finder:
+    """The index of a bag by the columns at `positions`. What it finds may be without rows that cancel.
+
+    >>> from penstock.zset.column import from_pylist
+    >>> from penstock.zset.types import BIGINT
+    >>> def rows(keys, weights):
+    ...     return ZSet((from_pylist(BIGINT, keys),), np.array(weights))
+    >>> finder = Finder((0,))
+    >>> finder.find(Pieces([rows([7, 8, 7], [1, 1, 1])], [rows([7], [-1])], 1), [from_pylist(BIGINT, [7])])
+    ZSet([((7,), 1)])
+    """
+
+    def __init__(self, positions: Sequence[int]) -> None:
+        self.positions = tuple(positions)
+        self._indexes: dict[int, PieceIndex] = {}  # by the id of a piece, which the index keeps alive
+        self._log = LogIndex([])
+        self._making: set[int] = set()
+        self._asked = 0
+
+    def find(self, pieces: Pieces, key: Sequence[Column], rows_max: int = INDEX_ROWS_MAX) -> ZSet | None:
+        """The rows under a key of one row, not added up; None while an index of a large piece is being made, or if
+        it has more than `rows_max` rows."""
+        self._asked += 1
+        if not self._ready(pieces.large, rows_max):
+            return None
+        (hash,) = hash_few(key, 1)
+        found: list[tuple[Piece, int]] = []
+        for piece in pieces.large:
+            rows = self._indexes[id(piece)].places(hash)
+            found += [(piece, row) for row in rows if self._same(key, piece, row)]
+        if self._log.log is not pieces.log:
+            self._log = LogIndex(pieces.log)
+        for number, row in self._log.places(hash, self.positions, pieces.logged):
+            delta = pieces.log[number]
+            if number < pieces.logged and self._same(key, delta, row):
+                found.append((delta, row))
+        return _gathered(found)
+
+    def _same(self, key: Sequence[Column], piece: Piece, row: int) -> bool:
+        pairs = zip(key, self.positions, strict=True)
+        return all(same_value(column, 0, piece.columns[p], row) for column, p in pairs)
+
+    def _ready(self, large: Sequence[Piece], rows_max: int) -> bool:
+        known = self._indexes
+        if len(known) == len(large) and all(id(piece) in known for piece in large):
+            return True
+        for old in known.keys() - {id(piece) for piece in large}:
+            known.pop(old, None)
+        ready = True
+        for piece in large:
+            if id(piece) in known:
+                continue
+            if len(piece.weights) <= INDEX_AT_ONCE_ROWS_MAX:
+                known[id(piece)] = PieceIndex(piece, self.positions)
+            else:
+                ready = False
+                if self._asked >= INDEX_AFTER_READS and len(piece.weights) <= rows_max:
+                    self._make(piece)
+        return ready
+
+    def _make(self, piece: Piece) -> None:
+        """In a thread of its own: pieces never change, so nobody has to wait for it."""
+        if id(piece) in self._making:
+            return
+        self._making.add(id(piece))
+
+        def work() -> None:
+            # A file that cannot be read stays without an index: whoever reads its rows is told.
+            with suppress(PenstockError):
+                self._indexes[id(piece)] = PieceIndex(piece, self.positions)
+                self._making.discard(id(piece))
+
+        threading.Thread(target=work, name="penstock-index", daemon=True).start()
+
+
+def _gathered(found: list[tuple[Piece, int]]) -> ZSet:
+    """These rows. A row that changes often stands in the log often, and all but the last cancel: few are taken."""
+    if not found:
+        return ZSet((), np.zeros(0, np.int64))
+    if 1 < len(found) <= _PAIRED_ROWS_MAX:
+        found = _net(found)
+    parts: list[ZSet] = []
+    at = 0
+    while at < len(found):
+        piece, rows = found[at][0], [found[at][1]]
+        while at + len(rows) < len(found) and found[at + len(rows)][0] is piece:
+            rows.append(found[at + len(rows)][1])
+        index = np.array(rows, np.int64)
+        parts.append(ZSet(tuple([c.take(index) for c in piece.columns]), np.asarray(piece.weights[index])))
+        at += len(rows)
+    return union(parts)
+
+
+def _net(found: list[tuple[Piece, int]]) -> list[tuple[Piece, int]]:
+    """Without pairs of +1 and -1 of the same values; those that Python cannot compare stay."""
+    there: dict[tuple[Any, ...], list[int]] = {}
+    gone: set[int] = set()
+    try:
+        for number, (piece, row) in enumerate(found):
+            values = tuple([_value(column, row) for column in piece.columns])
+            waiting = there.setdefault(values, [])
+            weight = int(piece.weights[row])
+            if waiting and weight + int(found[waiting[-1]][0].weights[found[waiting[-1]][1]]) == 0:
+                gone |= {number, waiting.pop()}
+            else:
+                waiting.append(number)
+    except TypeError:
+        return found
+    kept = [entry for number, entry in enumerate(found) if number not in gone]
+    return kept or [found[i] for i in sorted(gone)[:2]]  # a row that is nowhere still has columns
+
+
+def _value(column: Column, row: int) -> Any:
+    if column.type.kind == "arrow":
+        return column.values[row].as_py()
+    if column.valid is not None and not column.valid[row]:
+        return None
+    return column.values[row]
