@@ -3,8 +3,10 @@
 from penstock.base.errors import *  # noqa: F403
 from penstock.base.errors import __all__ as _errors
 from penstock.base.version import VERSION
-from penstock.engine.flow import Flow, StateEntry, TickSummary
+from penstock.engine.flow import Flow
+from penstock.engine.flow_upkeep import StateEntry
 from penstock.engine.session import Session
+from penstock.engine.summary import TickSummary
 from penstock.engine.verify import Check
 from penstock.engine.watch import Change, Watch
 from penstock.run.spark.session import Spark

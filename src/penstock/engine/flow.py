@@ -11,11 +11,8 @@ import uuid
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property
 from typing import Any
-from urllib.parse import quote_plus
 
 import pyarrow as pa
 
@@ -39,17 +36,12 @@ from penstock.base.limits import (
     INDEX_ROW_BYTES,
     INDEX_ROWS_MAX,
     STORAGE_ASK_AFTER_SECONDS,
-    VERIFY_ROWS_SHOWN,
 )
 from penstock.base.quantities import seconds, size_bytes
-from penstock.commit.checkpoint import Checkpoint
-from penstock.commit.copying import Progress
 from penstock.commit.history import now_us
 from penstock.commit.journal import Entry
 from penstock.commit.once import Offset, Once
 from penstock.duck.connect import DuckConnection, connect
-from penstock.engine import checkpoint as checkpoints
-from penstock.engine import slots
 from penstock.engine import statements as run
 from penstock.engine.accept import upsert
 from penstock.engine.access import Access
@@ -60,39 +52,36 @@ from penstock.engine.audit_ddl import audited
 from penstock.engine.bell import Bell
 from penstock.engine.catalog import MaterializedView, Table, View, VolatileDefault
 from penstock.engine.change_feed import from_change_feed
-from penstock.engine.check_files import FileChecker
-from penstock.engine.consolidate import consolidated
 from penstock.engine.core import Change as TableChange
 from penstock.engine.core import Core
 from penstock.engine.durable import Durable
 from penstock.engine.engines import Engines
 from penstock.engine.estimate import estimate_lines
 from penstock.engine.explain import explain_in
+from penstock.engine.flow_parts import read_only_error
+from penstock.engine.flow_spark import SparkSide
+from penstock.engine.flow_upkeep import UpkeepSide
 from penstock.engine.follow import Follower
 from penstock.engine.frames import Frame, FrameSource
-from penstock.engine.frames_out import FramesOut
 from penstock.engine.freshness import Freshness, freshness
 from penstock.engine.ingest import to_zset
 from penstock.engine.meter import Meter
 from penstock.engine.opening import Settings, flow_id
 from penstock.engine.options import read_options
-from penstock.engine.progress import Counter
 from penstock.engine.session import Session
 from penstock.engine.session_reader import SessionReader
 from penstock.engine.showing import arrow_table
-from penstock.engine.sinks import Sink, Writer
+from penstock.engine.sinks import Sink
 from penstock.engine.spark_sql import run_spark_sql, spark_columns
 from penstock.engine.subscription import Subscription, catch_up, subscribe
+from penstock.engine.summary import TickSummary
 from penstock.engine.system import SystemRelation
 from penstock.engine.transaction import Transaction
-from penstock.engine.verify import Check, Verifier, gather
 from penstock.engine.watch import Watch
 from penstock.run.inline import Epoch
-from penstock.run.receipt import Worked
 from penstock.run.spark.change_feed import from_change_feed as read_change_feed
-from penstock.run.spark.engine import JobFigures
 from penstock.run.spark.session import Spark, is_data_frame
-from penstock.run.spark.streams import Streams, Trigger, trigger_options
+from penstock.run.spark.streams import Streams
 from penstock.sql import statements as st
 from penstock.sql.access_statements import ACCESS_STATEMENTS, AccessStatement
 from penstock.sql.binding import Parameters
@@ -105,64 +94,7 @@ from penstock.zset.types import Schema, SqlType
 from penstock.zset.zset import ZSet
 
 
-class TickSummary:
-    """What one epoch did."""
-
-    __slots__ = (
-        "__dict__", "_changes", "_types", "duration_ms", "epoch", "repeated", "rows_in",
-        "spark_jobs", "spark_stages", "spark_tasks",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        epoch: int,
-        rows_in: int,
-        duration_ms: float,
-        changes: dict[str, Rows],
-        types: dict[str, Any],
-        repeated: tuple[str, ...] = (),
-    ) -> None:
-        self.epoch = epoch
-        self.repeated = repeated  # sources whose delta had been applied before, and was not again
-        self.rows_in = rows_in
-        self.duration_ms = duration_ms
-        self._changes = changes
-        self._types = types
-        self.spark_jobs = 0  # what it took where the epoch ran on Spark
-        self.spark_stages = 0
-        self.spark_tasks: tuple[Worked, ...] = ()
-
-    def took(self, figures: JobFigures) -> None:
-        self.spark_jobs, self.spark_stages, self.spark_tasks = figures.jobs, figures.stages, figures.tasks
-
-    @cached_property
-    def views(self) -> dict[str, int]:
-        """The views that changed, each with the number of its rows that came or went."""
-        counts = {n: len(consolidated(rows_of(rows), self._types[n])) for n, rows in self._changes.items()}
-        return {name: count for name, count in counts.items() if count}
-
-    @property
-    def rows_out(self) -> int:
-        """Rows that came or went, over all views."""
-        return sum(self.views.values())
-
-    def __repr__(self) -> str:
-        return (
-            f"TickSummary(epoch={self.epoch}, rows_in={self.rows_in}, rows_out={self.rows_out}, "
-            f"duration_ms={self.duration_ms:.3f}, views={self.views})"
-        )
-
-
-@dataclass(frozen=True)
-class StateEntry:
-    """One piece of state: an arrangement, a table's rows or a view's contents."""
-
-    name: str
-    rows: int
-    bytes: int
-
-
-class Flow:
+class Flow(SparkSide, UpkeepSide):
     """Tables, and views over them that follow every change.
 
     >>> flow = Flow()
@@ -536,27 +468,6 @@ class Flow:
         for sink in list(self._sinks):
             sink.deliver()
 
-    # -- engines ---------------------------------------------------------------------------
-
-    @property
-    def engine(self) -> str:
-        """Where epochs run: "inline", "spark" or "auto"."""
-        return self._engines.name
-
-    @property
-    def spark(self) -> Any:
-        """The SparkSession of this flow, started if there is none: to read DataFrames with."""
-        self.check_not_closed()
-        return self._engines.session()
-
-    def use_engine(self, engine: str | Spark) -> None:
-        """Run epochs elsewhere from the next one on. Nothing is converted: both engines use the same state."""
-        with self._lock:
-            self._check_open()
-            if isinstance(self._store, Follower):
-                raise read_only_error()
-            self._engines.use(engine)
-
     # -- ticks -----------------------------------------------------------------------------
 
     def tick(
@@ -825,91 +736,6 @@ class Flow:
                 return self._frames_out().changes(relation, past.records(relation, from_epoch, last))
         return past.changes(relation, from_epoch, last)
 
-    def _frames_out(self) -> FramesOut:
-        return FramesOut(self._writer() if self._store is not None else no_storage(), self._engines)
-
-    def sink(self, view: str, writer: Writer, *, from_epoch: int | None = None) -> Sink:
-        """Hand each epoch's delta of a view (or table) to `writer(data_frame, epoch)`, in order, once it is
-        committed: from now on, or from after an epoch that history still has. See `Sink`."""
-        with self._lock:
-            self._check_open()
-            relation = self._core.catalog.get(view)
-            if isinstance(relation, View):
-                raise WrongObjectType(f'"{relation.name}" is a plain view and has no changes')
-            self._writer() if self._store is not None else no_storage()
-            start = self._core.epoch if from_epoch is None else from_epoch
-            self._past().check_range(relation, start, self._core.epoch)
-        name = relation.name
-
-        def deltas(first: int, last: int) -> list[tuple[int, Any]]:
-            with self._lock:
-                self._check_open()
-                found = self._core.catalog.get(name)
-                assert not isinstance(found, View)
-                records = self._past().records(found, first, last)
-                out = self._frames_out()
-                return [(r.epoch, out.changes(found, [r])) for r in records if r.parts_of(found.id)]
-
-        sink = Sink(name, writer, start, deltas, lambda: self._core.epoch, self._sinks.remove)
-        self._sinks.append(sink)
-        sink.deliver()
-        return sink
-
-    def stream(
-        self,
-        sources: Mapping[str, Any],
-        *,
-        trigger: Trigger = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        mode: str | None = None,
-        change_feed: str = AUTO,
-        commit: str | None = None,
-    ) -> Streams:
-        """Feed tables from streaming DataFrames: each micro-batch is an epoch, and a repeated one commits once.
-
-        `trigger` is as of Spark's, such as "5 seconds" or "available now". `checkpoint` is the folder in which Spark
-        keeps how far it has read; with a flow in a folder it is there if none is given. Started again with the same
-        one, the streams go on where they were."""
-        options = trigger_options(trigger)
-        if not sources:
-            raise InvalidDelta("stream() has no sources", hint="Give {table: streaming DataFrame}.")
-        with self._lock:
-            self._check_open()
-            names = {name: self._core.table(name).name for name in sources}
-            place = self._stream_place(checkpoint)
-
-        # Spark holds on to what it calls for as long as the process lives: not to the flow.
-        found = weakref.ref(self)
-
-        def on_batch(table: str, rows: Any, batch: str) -> None:
-            flow = found()
-            if flow is None:
-                raise FlowClosed("the flow of this stream is gone", hint="Hold on to the flow while it runs.")
-            offset = {table: batch}
-            flow.tick({table: rows}, mode=mode, change_feed=change_feed, commit=commit, offset=offset)
-
-        streams = Streams()
-        self._streams.append(streams)
-        try:
-            for name, frame in sources.items():
-                folder = f"{place}/{quote_plus(names[name])}"
-                streams.add(names[name], frame, folder, options, on_batch)
-        except BaseException:
-            streams.stop()
-            raise
-        return streams
-
-    def _stream_place(self, checkpoint: str | os.PathLike[str] | None) -> str:
-        if checkpoint is not None:
-            return os.fspath(checkpoint).rstrip("/")
-        store = self._store
-        if not isinstance(store, Durable) or store.settings.location.scheme != "file":
-            raise InvalidOption(
-                "a stream needs a folder for Spark's checkpoints, and this flow is not in a folder",
-                hint="Give checkpoint=: a folder or URL that Spark can write to.",
-            )
-        return str(store.settings.location.path / "streams")
-
     def _past(self) -> Past:
         if self._store is None:
             raise HistoryGone(
@@ -1058,137 +884,6 @@ class Flow:
         """A relation of schema penstock as it is now."""
         return relation.table(self)
 
-    def state(self) -> list[StateEntry]:
-        """Every piece of state that the flow holds, with its rows and bytes."""
-        with self._lock:
-            self._check_open()
-            core = self._core
-            entries = [
-                StateEntry(a.name, a.rows(), a.nbytes()) for n in core.circuit.nodes.values() for a in n.owned
-            ]
-            for relation in core.catalog:
-                bag = (
-                    relation.contents
-                    if isinstance(relation, MaterializedView)
-                    else getattr(relation, "bag", None)
-                )
-                if bag is not None:
-                    entries.append(StateEntry(bag.name, bag.row_count(), bag.nbytes()))
-            return entries
-
-    # -- upkeep ----------------------------------------------------------------------------
-
-    def verify(
-        self,
-        view: str | None = None,
-        as_of: int | datetime | str | None = None,
-        *,
-        limit: int = VERIFY_ROWS_SHOWN,
-        progress: Progress | None = None,
-    ) -> list[Check]:
-        """Compute the materialized views (or one) anew from the tables with DuckDB and compare, and check
-        every byte of the flow's files. Each result says whether it is `equal`, and if not, what is missing and
-        what is too much, up to `limit` rows of each."""
-        with self._lock:
-            self._check_open()
-            if view is not None:
-                self._core.catalog.get(view)
-            store = self._store
-        files = None if store is None else FileChecker(store.truth, store.files)
-        of_files = 0 if files is None else len(files)
-        done = Counter(progress, of_files)
-        found = [] if files is None else files.run(done)
-        with self._lock:
-            self._check_open()
-            past = None if as_of is None else self._past()
-            verifier = Verifier(gather(self._core, view, past, as_of), limit)
-        done.total = of_files + len(verifier)
-        found += verifier.run(done)
-        wrong = [check.name for check in found if not check.equal]
-        self._core.audit.record("verify", checks=len(found), wrong=wrong)
-        return found
-
-    def compact(self, progress: Progress | None = None) -> int:
-        """Merge each piece of state into one batch; on storage write it, and delete the files that this frees:
-        how many."""
-        with self._lock:
-            self._check_open()
-            if self._store is None:
-                slots.compact(self._core, progress)
-                return 0
-            store = self._writer()
-            store.check()
-            return store.compact(progress)
-
-    # -- checkpoints -----------------------------------------------------------------------
-
-    def checkpoint(
-        self, url: str | os.PathLike[str], *, storage_options: Mapping[str, object] | None = None,
-        progress: Progress | None = None,
-    ) -> Checkpoint:  # fmt: skip
-        """Write this epoch to another place: the files that it does not have yet, and their list."""
-        return self._checkpoint(url, storage_options, False, progress)
-
-    def checkpoint_full(
-        self, url: str | os.PathLike[str], *, storage_options: Mapping[str, object] | None = None,
-        progress: Progress | None = None,
-    ) -> Checkpoint:  # fmt: skip
-        """Write this epoch to another place as a copy that needs nothing else there."""
-        return self._checkpoint(url, storage_options, True, progress)
-
-    def _checkpoint(
-        self, url: Any, storage_options: Mapping[str, object] | None, full: bool, progress: Progress | None
-    ) -> Checkpoint:
-        with self._lock:
-            self._check_open()
-            store = self._on_storage()
-            place = self._place(url, storage_options)
-            image, holding = checkpoints.capture(store)
-        with holding:
-            made = checkpoints.checkpoint(store, image, place, full, progress)
-        self._core.audit.record(
-            "checkpoint", place=place.url, full=full, of_epoch=made.epoch, files=made.files,
-            files_copied=made.files_copied, bytes_copied=made.bytes_copied,
-        )  # fmt: skip
-        return made
-
-    @staticmethod
-    def restore(
-        url: str | os.PathLike[str], into: str | os.PathLike[str], *, epoch: int | None = None,
-        storage_options: Mapping[str, object] | None = None, progress: Progress | None = None,
-    ) -> Checkpoint:  # fmt: skip
-        """Make a flow of the newest checkpoint at a place, or of that of an epoch. Open it afterwards."""
-        source = Location.parse(url)
-        if storage_options is not None and source.is_remote:
-            source = Location.parse(url, storage_options)
-        target = Location.parse(into)
-        if storage_options is not None and target.is_remote:
-            target = Location.parse(into, storage_options)
-        return checkpoints.restore(source, target, epoch, progress)
-
-    def branch(
-        self, url: str | os.PathLike[str], *, storage_options: Mapping[str, object] | None = None
-    ) -> Checkpoint:
-        """A second flow at another place, which begins as this one is now and shares its files: open it there."""
-        with self._lock:
-            self._check_open()
-            place = self._place(url, storage_options)
-            made = checkpoints.branch(self._on_storage(), place)
-            self._core.audit.record("branch", place=place.url)
-            return made
-
-    def _place(self, url: Any, storage_options: Mapping[str, object] | None) -> Location:
-        if storage_options is not None:
-            return Location.parse(url, storage_options)
-        return checkpoints.place_of(url, self._on_storage().settings.location)
-
-    def _on_storage(self) -> Durable:
-        if self._store is None:
-            raise InvalidOption("a flow in memory cannot be checkpointed", hint="Open it on a storage URL.")
-        store = self._writer()
-        store.check()
-        return store
-
     # -- the end ---------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -1248,20 +943,10 @@ def _in_spark(as_: str) -> bool:
     return as_ == "spark"
 
 
-def no_storage() -> Durable:
-    raise InvalidOption(
-        "a flow in memory has no files that Spark could read", hint="Give the flow a URL to be kept at."
-    )
-
-
 def commit_mode(mode: str) -> str:
     if mode not in ("durable", "visible"):
         raise InvalidOption(f'unknown commit mode "{mode}"', hint='Use "durable" or "visible".')
     return mode
-
-
-def read_only_error() -> ReadOnly:
-    return ReadOnly("the flow is open for reading", hint="Open it without read_only=True to change it.")
 
 
 def _ms_since(began: float) -> float:
