@@ -48,7 +48,7 @@ check: $(STAMP)  ## format, lint, types, layers and the fast tests
 	$(BIN)/lint-imports
 	HYPOTHESIS_PROFILE=fast $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" $(TEST_ARGS)
 
-bench: $(STAMP) $(PEER_STAMP)  ## compare with Pathway, DuckDB and bare numpy (two minutes: BENCH_ARGS=--small)
+bench: $(STAMP) $(PEER_STAMP)  ## compare with Pathway, DuckDB, Spark and bare numpy (some minutes: BENCH_ARGS=--small)
 	$(BIN)/python -m bench --pathway-python $(PEER)/bin/python $(BENCH_ARGS)
 
 $(PEER_STAMP): $(STAMP) bench/peers/pathway-constraints.txt

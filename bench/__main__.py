@@ -51,7 +51,7 @@ def main() -> int:
 
 def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Every figure is a ratio.")
-    parser.add_argument("--small", action="store_true", help="a small scale that ends within two minutes")
+    parser.add_argument("--small", action="store_true", help="a small scale that ends within some minutes")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, help="only these sections")
     parser.add_argument("--pathway-python", help="the Python of an environment that has Pathway")
     parser.add_argument("--queries", nargs="+", type=int, default=range(1, 23), help="only these of TPC-H")

@@ -20,10 +20,13 @@ from bench.scale import SEED, Settings
 from bench.spark_session import CORES, read_parquet, spark_engine, work_out, write_parquet
 from bench.spark_views import many_views
 from penstock import Flow, Spark
+from penstock.base.errors import SparkUnavailable
+from penstock.run.spark.ready import make_ready
 
 WARM_UPS = 8  # Java compiles what it has run often
-ROUNDS = 9
-LARGE_ROUNDS = 4
+ROUNDS = 5
+LARGE_WARM_UPS = 4
+LARGE_ROUNDS = 5
 
 VIEWS = {
     "by_customer": "SELECT customer, COUNT(*) AS n, SUM(amount) AS total FROM orders GROUP BY customer",
@@ -36,6 +39,10 @@ _random = np.random.default_rng(SEED)
 
 
 def measure(settings: Settings) -> Section:
+    try:
+        make_ready()
+    except SparkUnavailable as missing:
+        return Section((), f"Spark was not measured: {missing.message}. {missing.hint}\n")
     folder = settings.folder / "spark"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -102,13 +109,13 @@ def many_rows(flow: Flow, engine: Spark, folder: Path, rows: int, customers: int
     session = engine.session()
     flow.use_engine(engine)
     times: dict[str, list[float]] = {"epoch": [], "plain": []}
-    for number in range(1 + LARGE_ROUNDS):
+    for number in range(LARGE_WARM_UPS + LARGE_ROUNDS):
         place = write_parquet(orders(rows, customers), folder / "more")
         frame = read_parquet(session, place, "more")
         epoch_s = seconds(flow.tick, {"orders": frame})
         target = str((folder / "copy").absolute())
         plain_s = seconds(frame.repartition(CORES, "customer").write.mode("overwrite").parquet, target)
-        if number:
+        if number >= LARGE_WARM_UPS:
             times["epoch"].append(epoch_s)
             times["plain"].append(plain_s)
     speed = {kind: rows / float(np.median(values)) for kind, values in times.items()}

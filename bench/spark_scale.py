@@ -188,7 +188,7 @@ def cpu_seconds(without: int) -> float:
                 continue  # it has just ended
             parents[int(entry.name)] = int(fields[1])
             ticks[int(entry.name)] = int(fields[11]) + int(fields[12])
-    del parents[without]
+    parents.pop(without, None)
     ours = {os.getpid()}
     for _ in range(4):  # Java, its daemon, the tasks' processes
         ours |= {pid for pid, parent in parents.items() if parent in ours}

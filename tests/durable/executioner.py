@@ -21,8 +21,6 @@ import pandas  # noqa: F401  pyarrow imports it when it first sees a Python obje
 
 from durable.victim import Case, live
 
-VICTIM_SECONDS_MAX = 60.0
-
 
 @dataclass(frozen=True)
 class Death:
@@ -77,7 +75,7 @@ def execute(case: Case) -> Death:
         live(case, writer)
     os.close(writer)
     began = time.monotonic()
-    deadline = began + VICTIM_SECONDS_MAX
+    deadline = began + case.seconds_max
     kill_at = began + case.kill_after_s if case.kill_after_s is not None and case.kill_opening else None
     said = b""
     late = False
@@ -95,7 +93,7 @@ def execute(case: Case) -> Death:
         late = time.monotonic() >= deadline
         os.kill(victim, signal.SIGKILL)
         kill_at = None
-        deadline = time.monotonic() + VICTIM_SECONDS_MAX
+        deadline = time.monotonic() + case.seconds_max
     os.close(reader)
     _, status = os.waitpid(victim, 0)
     return _death(case, said.decode(), status, late)
@@ -117,7 +115,7 @@ def _death(case: Case, said: str, status: int, late: bool) -> Death:
             failure = rest.replace("\x1f", "\n")
     killed = os.WIFSIGNALED(status)
     if late:
-        failure = f"it had not ended after {VICTIM_SECONDS_MAX} seconds"
+        failure = f"it had not ended after {case.seconds_max} seconds"
     elif not failure and killed and os.WTERMSIG(status) != signal.SIGKILL:
         failure = f"it died of signal {os.WTERMSIG(status)}"
     elif not failure and not killed and os.WEXITSTATUS(status):

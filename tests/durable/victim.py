@@ -36,9 +36,8 @@ class Case:
     close: bool = False  # whether it ends properly
     options: dict[str, str] = field(default_factory=dict)  # of the storage
     limits: dict[str, float] = field(default_factory=dict)
-    engine: str = (
-        "inline"  # "files": two of three epochs run in partitions that write files; "spark": on Spark
-    )
+    engine: str = "inline"  # or "files" (two of three epochs in partitions that write files) or "spark"
+    seconds_max: float = 60.0  # it is taken for stuck after these
 
 
 def live(case: Case, report: int) -> None:
@@ -72,7 +71,7 @@ def _live(case: Case, say: Any) -> None:
     say("at", at)
     if case.point and not case.point.startswith("open."):
         faults.arm(case.point, case.count)
-    place = placing(flow, case.engine)
+    place = placing(flow, case)
     for step, model in steps(case.seed):
         if step.number <= at:
             continue
@@ -94,13 +93,17 @@ def _live(case: Case, say: Any) -> None:
         check_no_rubbish(case)
 
 
-def placing(flow: penstock.Flow, engine: str) -> Callable[[int], None]:
+def placing(flow: penstock.Flow, case: Case) -> Callable[[int], None]:
     """Says before a step where its epochs run."""
-    if engine == "inline":
+    if case.engine == "inline":
         return lambda step: None
-    if engine == "files":
+    if case.engine == "files":
         return lambda step: on_files(flow, 1 + step % 3 if step % 3 else None)
     spark = penstock.Spark(partitions=2, master="local[2]", config=SPARK_SETTINGS)
+
+    from spark.tasks_with import tasks_with
+
+    tasks_with(case.limits).__enter__()  # for as long as this process lives
 
     def place(step: int) -> None:
         flow.use_engine("inline" if step % 4 == 0 else spark)

@@ -146,16 +146,14 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_refusals(flow: Beside, what: str) -> None:
+def test_refusals(flow: Beside) -> None:
     """`Beside` compares the class, the message and the hint with those of the inline flow, and what is held."""
     flow.tick({"t": t(one(1), one(2, "b")), "bag": [{"g": "a", "v": 1}, {"g": "a", "v": 1}]})
-    table, delta = REFUSED[what]
-    for _ in range(3):  # in other partitions each time
-        epoch = flow.epoch
-        with pytest.raises(Exception) as refused:
-            flow.tick({table: delta, "two": pa.table({"a": ["q"], "b": [datetime.date(2020, 1, 1)]})})
-        assert not isinstance(refused.value, AssertionError), refused.value
+    also = pa.table({"a": ["q"], "b": [datetime.date(2020, 1, 1)]})
+    epoch = flow.epoch
+    for table, delta in [*REFUSED.values(), *REFUSED.values()]:  # in other partitions each time
+        with pytest.raises(penstock.PenstockError):
+            flow.tick({table: delta, "two": also})
         assert flow.epoch == epoch
     flow.tick("t", t(one(20)))
 

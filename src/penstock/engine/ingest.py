@@ -88,6 +88,8 @@ def to_zset(data: Any, matching: Matching, defaults: Sequence[Any]) -> ZSet:
 def _as_table(data: Any, table: str) -> pa.Table | pa.RecordBatch:
     if isinstance(data, (pa.RecordBatch, pa.Table)):
         return data
+    if hasattr(data, "toArrow"):  # a DataFrame of Spark's, in a flow that runs here
+        data = data.toArrow()
     try:
         if isinstance(data, pa.RecordBatchReader) or hasattr(data, "__arrow_c_stream__"):
             return pa.table(data)
