@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as s
 
 from penstock import Flow, PenstockError
@@ -60,6 +60,7 @@ def without_it(flow: Flow, sql: str, parameters: Any = None) -> object:
 
 @settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=150)
 @given(statements)
+@example("INSERT INTO t (a) VALUES (0), (0), (CAST(NULL AS TEXT))")
 def test_the_same_as_with_duckdb(both: tuple[Flow, Flow], sql: str) -> None:
     assert outcome(both[0], sql) == without_it(both[1], sql)
 
