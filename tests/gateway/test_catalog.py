@@ -436,9 +436,8 @@ def test_a_connection_that_is_lost_takes_no_other_with_it(flow: Flow) -> None:
     try:
         with asked.connection("penstock") as waiting:
             assert waiting.values("SELECT 1") == [["1"]]
-        keeper, control = asked._keeper, asked._control
-        assert control is not None
-        control.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'penstock'")
+        keeper = asked._keeper
+        os.kill(waiting._process[0], signal.SIGTERM)
         with pytest.raises(ConnectionLost), asked.connection("penstock") as lost:
             lost.values("SELECT 1")
         assert asked._keeper is keeper  # it is not ended for that
