@@ -6,6 +6,7 @@ import glob
 import importlib.util
 import os
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
@@ -13,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from penstock.base.errors import BindError, InvalidOption, SparkUnavailable
+from penstock.base.errors import BindError, InvalidOption, PenstockError, SparkUnavailable
 from penstock.pipelines.registry import Registry, collecting
 
 SPEC_NAMES = ("spark-pipeline.yml", "spark-pipeline.yaml")
@@ -95,7 +96,21 @@ def _load(file: Path, registry: Registry) -> None:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except PenstockError:
+        raise
+    except Exception as error:  # whatever somebody's file may raise
+        raise BindError(f"{file}{_line(error, file)}: {type(error).__name__}: {error}") from error
+
+
+def _line(error: BaseException, file: Path) -> str:
+    """Where in the file it went wrong: ", line 7"; nothing if it was elsewhere."""
+    if isinstance(error, SyntaxError) and error.lineno is not None:
+        return f", line {error.lineno}"
+    own = str(file.resolve())
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == own]
+    return f", line {lines[-1]}" if lines else ""
 
 
 @contextmanager

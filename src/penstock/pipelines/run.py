@@ -31,6 +31,7 @@ def run(flow: Flow, source: str | PathLike[str] | ModuleType | Registry, *, trig
     `source` is a file of Python or SQL, a folder, a spec (spark-pipeline.yml) or a module that has been
     imported inside of `collecting`. `trigger` goes to flow.stream.
     """
+    _ = flow.spark  # the files of a pipeline ask for the active session when they are read
     registry = source if isinstance(source, Registry) else load(source)
     with Analyser(active_session()) as analyser:
         runner = _Runner(flow, registry, analyser)

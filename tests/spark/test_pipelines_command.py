@@ -1,0 +1,42 @@
+"""`penstock pipelines run`: the command, on a file as its users write it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.cli.main import main
+
+PIPELINE = """
+from pyspark.sql import SparkSession
+from penstock import pipelines as dp
+
+spark = SparkSession.active()
+
+
+@dp.materialized_view
+def total():
+    return spark.table("orders").groupBy().sum("amount")
+"""
+
+
+@pytest.mark.slow
+def test_a_file_becomes_views_that_stay_fresh(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = str(tmp_path / "flow")
+    with penstock.Flow(place, engine="inline") as flow:
+        flow.sql("CREATE TABLE orders (id INT, amount INT); INSERT INTO orders VALUES (1, 2), (2, 3)")
+    good, bad = tmp_path / "good.py", tmp_path / "bad.py"
+    good.write_text(PIPELINE)
+    bad.write_text("x = 1\ny = x / 0\n")
+    assert main(["pipelines", "run", str(good), place, "--yes"]) == 0
+    assert "total: materialized view" in capsys.readouterr().out
+    with penstock.Flow(place, engine="inline") as flow:
+        flow.sql("INSERT INTO orders VALUES (3, 5)")
+        assert flow.sql("SELECT * FROM total").to_pylist() == [{"sum(amount)": 10}]
+    assert main(["pipelines", "run", str(bad), place, "--yes"]) != 0
+    assert "bad.py, line 2: ZeroDivisionError" in capsys.readouterr().err
