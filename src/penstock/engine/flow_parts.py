@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 
 from penstock.base.errors import InvalidOption, ReadOnly
 from penstock.engine.as_of import Past
@@ -14,7 +15,9 @@ from penstock.engine.sinks import Sink
 from penstock.run.spark.streams import Streams
 
 
-class FlowParts:
+class FlowParts(ABC):
+    """Not to be made by itself: `Flow` is one."""
+
     _lock: threading.RLock
     _core: Core
     _store: Durable | Follower | None
@@ -22,17 +25,21 @@ class FlowParts:
     _sinks: list[Sink]
     _streams: list[Streams]
 
+    @abstractmethod
     def check_not_closed(self) -> None:
-        raise NotImplementedError
+        """Raise if the flow is closed."""
 
+    @abstractmethod
     def _check_open(self) -> None:
-        raise NotImplementedError
+        """Raise if the flow is closed, or has stopped."""
 
+    @abstractmethod
     def _writer(self) -> Durable:
-        raise NotImplementedError
+        """The storage, to be written; raises where there is none for that."""
 
+    @abstractmethod
     def _past(self) -> Past:
-        raise NotImplementedError
+        """What has been, as far as it is kept."""
 
 
 def no_storage() -> Durable:

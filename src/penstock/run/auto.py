@@ -1,11 +1,13 @@
 """Inline or on Spark, epoch by epoch: whichever is expected to take less time, by what earlier epochs took.
 
     inline:  seconds = rows x (seconds a row, measured)
-    Spark:   seconds = (seconds that a job takes, measured) + rows x (seconds a row) x OVERHEAD / cores
+    Spark:   seconds = (seconds that a job takes, measured) + rows x (seconds a row there, measured)
              + the start of a session, if there is none yet
 
-Rows are those of the delta, or for a new view those that it reads. Figures begin with what was seen on a
-small machine, and every epoch corrects them a little.
+Rows are those of the delta, or for a new view those that it reads. Figures begin with what was seen on a small
+machine (until an epoch of many rows has run there, a row is taken to cost SPARK_OVERHEAD times as much on Spark,
+shared by its cores), and every epoch of many rows corrects them a little. A DataFrame always goes to Spark, and
+teaches as well.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from penstock.base.limits import AUTO_ROWS_MIN
 from penstock.circuit.circuit import Circuit, CircuitNode
 from penstock.circuit.operator import Delta
 from penstock.run.compile import Outputs
-from penstock.run.distributed import Distributed, Relations, SourceFrame
+from penstock.run.distributed import Distributed, Relations, SourceFrame, changed_rows
 from penstock.run.inline import Epoch, fill, run
 
 INLINE_ROW_S = 1e-6
@@ -51,9 +53,10 @@ class Auto:
         self._now = "inline"
         self._row_s = INLINE_ROW_S
         self._job_s = SPARK_JOB_S
+        self._spark_row_s: float | None = None  # not known before an epoch of many rows has run there
 
     def run(self, circuit: Circuit, changes: Mapping[int, Delta], outputs: Outputs) -> Epoch:
-        rows = sum([len(d) for d in changes.values() if d is not None])
+        rows = changed_rows(changes)
         return self._timed(
             rows,
             lambda: run(circuit, dict(changes)),
@@ -68,8 +71,12 @@ class Auto:
         frames: Sequence[SourceFrame],
     ) -> Epoch:
         """A DataFrame's rows are where Spark is, however many they are."""
-        self._note("spark", sum([len(d) for d in changes.values() if d is not None]), None)
-        return self._spark.run_frames(circuit, changes, outputs, frames)
+        rows = changed_rows(changes)
+        self._note("spark", rows, None)
+        began = time.perf_counter()
+        epoch = self._spark.run_frames(circuit, changes, outputs, frames)
+        self._learn_spark(rows + epoch.rows_read, time.perf_counter() - began)
+        return epoch
 
     def fill(
         self,
@@ -99,7 +106,7 @@ class Auto:
         if rows < AUTO_ROWS_MIN:
             return self._note("inline", rows, None)
         inline_s = rows * self._row_s
-        spark_s = self._job_s + inline_s * SPARK_OVERHEAD / self._cores()
+        spark_s = self._job_s + rows * self._row_on_spark()
         if not self._session.is_ready:
             if inline_s > spark_s:
                 self._session.start_in_background()  # for the next one, if not for this
@@ -115,8 +122,18 @@ class Auto:
             self._now = chosen
         return chosen
 
-    def _cores(self) -> int:
-        return max(1, self._spark.cores())
+    def _row_on_spark(self) -> float:
+        if self._spark_row_s is not None:
+            return self._spark_row_s
+        return self._row_s * SPARK_OVERHEAD / max(1, self._spark.cores())
+
+    def _learn_spark(self, rows: int, took: float) -> None:
+        """A small epoch tells what a job costs, a large one what a row does."""
+        if rows < AUTO_ROWS_MIN:
+            self._job_s += WEIGHT * (took - self._job_s)
+        else:
+            known, seen = self._row_on_spark(), max(0.0, took - self._job_s) / rows
+            self._spark_row_s = known + WEIGHT * (seen - known)
 
     def _timed(self, rows: int, inline: Callable[[], Epoch], spark: Callable[[], Epoch]) -> Epoch:
         where = self.choose(rows)
@@ -124,8 +141,7 @@ class Auto:
         epoch = inline() if where == "inline" else spark()
         took = time.perf_counter() - began
         if where == "spark":
-            work = rows * self._row_s * SPARK_OVERHEAD / self._cores()
-            self._job_s += WEIGHT * (max(0.05, took - work) - self._job_s)
+            self._learn_spark(rows, took)
         elif rows >= AUTO_ROWS_MIN:  # what a tick costs whatever its rows says nothing of a row
             self._row_s += WEIGHT * (took / rows - self._row_s)
         return epoch

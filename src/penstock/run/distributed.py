@@ -6,6 +6,7 @@ Where the tasks run is left to those who build on this: in this process (`run/pa
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -27,7 +28,7 @@ from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch, Layout
 from penstock.state.batch_file import FileRef, StoredBatch
 from penstock.state.scattered import Rows, Scattered
-from penstock.zset.zset import empty_zset
+from penstock.zset.zset import ZSet, empty_zset
 
 _MERGED = "merged"
 
@@ -80,7 +81,7 @@ class FrameExecutor(Protocol):
     ) -> Epoch: ...
 
 
-class Distributed:
+class Distributed(ABC):
     """What all ways of running a program have in common."""
 
     def run(self, circuit: Circuit, changes: Mapping[int, Delta], outputs: Outputs) -> Epoch:
@@ -97,7 +98,7 @@ class Distributed:
         """The same with rows that tasks read. What a table was found to change is among the epoch's deltas."""
         present = {node: d for node, d in changes.items() if d is not None and len(d)}
         self.prepare()
-        rows = None if frames else sum(len(d) for d in present.values())
+        rows = None if frames else changed_rows(present)
         compiler = Compiler(circuit.nodes, self.ranges(rows), self.ship)
         edges = [(compiler.give(node, delta), delta) for node, delta in present.items()]
         sources = [compiler.read(frame.source, frame.state) for frame in frames]
@@ -166,35 +167,44 @@ class Distributed:
 
     # -- what depends on the place ---------------------------------------------------------
 
+    @abstractmethod
     def prepare(self) -> None:
         """Before a program is made."""
 
+    @abstractmethod
     def ranges(self, rows: int | None) -> Ranges:
         """The partitions for an epoch that changes so many rows; None: nobody knows how many."""
-        raise NotImplementedError
 
     def ship(self, arrangement: Arrangement) -> tuple[FileRef | bytes, ...]:
         """A piece of state, as tasks can open it."""
         return tuple([self.shipped(batch) for batch in arrangement.batches if len(batch)])
 
+    @abstractmethod
     def shipped(self, batch: Batch) -> FileRef | bytes:
-        raise NotImplementedError
+        """One batch of it."""
 
+    @abstractmethod
     def open(self, ref: FileRef, types: Sequence[object]) -> Batch:
-        raise NotImplementedError
+        """A file that a task has written."""
 
+    @abstractmethod
     def execute(
         self, program: Program, packets: Sequence[Packet], frames: Sequence[Any]
     ) -> Iterable[Receipt]:
         """Run all waves. `frames` are the rows of the program's sources."""
-        raise NotImplementedError
 
     def cores(self) -> int:
         """How many tasks run at the same time."""
         return 1
 
+    @abstractmethod
     def done(self, outcome: Outcome) -> None:
         """After an epoch that succeeded."""
+
+
+def changed_rows(changes: Mapping[int, Delta]) -> int:
+    """The rows of a delta. A table with a key has them twice, as they came and arranged by it: counted once."""
+    return sum([len(delta) for delta in changes.values() if isinstance(delta, ZSet)])
 
 
 def _nothing(nodes: Mapping[int, CircuitNode], id: int, relations: Relations) -> Delta:

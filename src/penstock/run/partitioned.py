@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from penstock.run.assemble import Outcome
 from penstock.run.distributed import Distributed, complete, receipts_of
 from penstock.run.packet import Packet, pack_delta
 from penstock.run.program import Program
@@ -25,6 +26,12 @@ class Partitioned(Distributed):
     def __init__(self, ranges: Ranges) -> None:
         self.partitions = ranges
         self._files = _Kept()
+
+    def prepare(self) -> None:
+        """Nothing has to be written first."""
+
+    def done(self, outcome: Outcome) -> None:
+        """Nothing is learned from it."""
 
     def ranges(self, rows: int | None) -> Ranges:
         return self.partitions
