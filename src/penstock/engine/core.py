@@ -356,7 +356,7 @@ class Core:
         fresh = {*builder.new, *builder.widened}
         stored = {r.node: r for r in self.catalog if isinstance(r, (Table, MaterializedView))}
         if self.executor is not None:
-            pieces = {node: relation.piece() for node, relation in stored.items()}
+            pieces = {node: relation.piece for node, relation in stored.items()}
             return self.executor.fill(nodes, fresh, root, pieces, lambda id: id not in fresh, {root: types})
 
         def contents(id: int) -> Delta:

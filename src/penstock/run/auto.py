@@ -20,7 +20,7 @@ from penstock.base.limits import AUTO_ROWS_MIN
 from penstock.circuit.circuit import Circuit, CircuitNode
 from penstock.circuit.operator import Delta
 from penstock.run.compile import Outputs
-from penstock.run.distributed import Distributed, Relations, SourceFrame, changed_rows
+from penstock.run.distributed import Distributed, Needed, Relations, SourceFrame, changed_rows
 from penstock.run.inline import Epoch, fill, run
 
 INLINE_ROW_S = 1e-6
@@ -87,12 +87,12 @@ class Auto:
         is_known: Callable[[int], bool],
         outputs: Outputs,
     ) -> Epoch:
-        rows = sum(arrangement.rows() for _, arrangement in relations.values())
+        rows = Needed(nodes, new, root, relations, is_known).rows
 
         def contents(id: int) -> Delta:
             if id not in relations:
                 return None
-            found = relations[id][1].contents()
+            found = relations[id]()[1].contents()
             return None if found is None else found.zset()
 
         return self._timed(

@@ -16,7 +16,7 @@ from penstock.circuit.operator import Delta
 from penstock.circuit.operators.arrange import Arrange
 from penstock.circuit.operators.look_up import LookUp
 from penstock.run.assemble import Outcome, assemble
-from penstock.run.compile import Compiler, Outputs, add_reached, output_of
+from penstock.run.compile import Compiler, Outputs, add_reached, output_of, slot_of
 from penstock.run.inline import Epoch, fill
 from penstock.run.packet import RECEIPT, Packet, pack_delta, pieces
 from penstock.run.program import Program
@@ -32,7 +32,8 @@ from penstock.zset.zset import ZSet, empty_zset
 
 _MERGED = "merged"
 
-Relations = Mapping[int, tuple[str, Arrangement]]  # by node: a relation's piece of state
+# By node: a relation's piece of state, made ready when it is asked for.
+Relations = Mapping[int, Callable[[], tuple[str, Arrangement]]]
 
 
 class Executor(Protocol):
@@ -127,11 +128,7 @@ class Distributed(ABC):
     ) -> Epoch:
         """`inline.fill`, in partitions: tasks read what the relations hold."""
         self.prepare()
-        needed = _Needed(nodes, relations, is_known)
-        needed.visit(root)
-        for id in new:
-            if nodes[id].owned:
-                needed.visit(id)
+        needed = Needed(nodes, new, root, relations, is_known)
         if not needed.rows:  # nothing to read: no job is as quick as none
             return fill(dict(nodes), new, root, lambda id: _nothing(nodes, id, relations), is_known)
         compiler = Compiler(nodes, self.ranges(needed.rows), self.ship)
@@ -212,11 +209,16 @@ def _nothing(nodes: Mapping[int, CircuitNode], id: int, relations: Relations) ->
     return empty_zset(nodes[id].types) if id in relations else None
 
 
-class _Needed:
+class Needed:
     """The nodes that fill a new view, inputs before those who use them: see `inline.fill`."""
 
     def __init__(
-        self, nodes: Mapping[int, CircuitNode], relations: Relations, is_known: Callable[[int], bool]
+        self,
+        nodes: Mapping[int, CircuitNode],
+        new: Iterable[int],
+        root: int,
+        relations: Relations,
+        is_known: Callable[[int], bool],
     ) -> None:
         self._nodes = nodes
         self._relations = relations
@@ -224,8 +226,12 @@ class _Needed:
         self._seen: set[int] = set()
         self.order: list[int] = []
         self.rows = 0  # of what is read
+        self._visit(root)
+        for id in new:
+            if nodes[id].owned:
+                self._visit(id)
 
-    def visit(self, id: int) -> None:
+    def _visit(self, id: int) -> None:
         if id in self._seen:
             return
         self._seen.add(id)
@@ -235,7 +241,7 @@ class _Needed:
             if node.operator is None or (isinstance(node.operator, LookUp) and len(node.inputs) == 1):
                 return
             for input in node.inputs:
-                self.visit(input)
+                self._visit(input)
         else:
             self.rows += self._read(node)[1].rows()
         self.order.append(id)
@@ -253,7 +259,8 @@ class _Needed:
         return node.id in self._relations or (self._is_known(node.id) and isinstance(node.operator, Arrange))
 
     def _read(self, node: CircuitNode) -> tuple[str, Arrangement]:
-        return self._relations.get(node.id) or (f"n{node.id}.0", node.owned[0])
+        found = self._relations.get(node.id)
+        return found() if found is not None else (slot_of(node.id, 0), node.owned[0])
 
 
 def receipts_of(packets: Iterable[Packet]) -> list[Receipt]:
