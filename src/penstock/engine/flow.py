@@ -584,8 +584,8 @@ class Flow(SparkSide, UpkeepSide):
                 "in one place",
                 hint="Give offset= or idempotency_key= instead, or collect it: tick(table, df.toArrow()).",
             )
-        source = FrameSource.of(table, self._defaults(table), mode == "upsert")
         rows = read_change_feed(data, feed, table.schema.names)
+        source = FrameSource.of(table, self._defaults(table), mode == "upsert", rows.schema.names)
         return Frame(source, rows, table.piece()[1])
 
     def _commit_frames(

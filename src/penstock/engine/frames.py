@@ -14,7 +14,7 @@ from penstock.base.errors import InvalidDelta
 from penstock.base.limits import FRAME_ROWS_AT_ONCE
 from penstock.engine.accept import accept, describe_row, upsert
 from penstock.engine.catalog import Table
-from penstock.engine.ingest import Matching, to_zset
+from penstock.engine.ingest import WEIGHT, Matching, to_zset
 from penstock.engine.row_check import RowCheck
 from penstock.run.compile import slot_of
 from penstock.state.arrangement import Arrangement
@@ -39,11 +39,13 @@ class FrameSource:
     checks: tuple[tuple[str, RowCheck], ...]
     slot: str
     upserts: bool
+    removes: bool  # rows come with weights, which may be negative
     edge: int = -1
     rows_at_once: int = FRAME_ROWS_AT_ONCE
 
     @staticmethod
-    def of(table: Table, defaults: Sequence[Any], upserts: bool) -> FrameSource:
+    def of(table: Table, defaults: Sequence[Any], upserts: bool, names: Sequence[str]) -> FrameSource:
+        """`names` are those of the DataFrame's columns."""
         if upserts and not table.key:
             raise InvalidDelta(
                 f'table "{table.name}" has no primary key to upsert by', hint="Declare a PRIMARY KEY."
@@ -59,10 +61,16 @@ class FrameSource:
             table.checks,
             f"r{table.id}" if table.key_node is None else slot_of(table.key_node, 0),
             upserts,
+            WEIGHT in names,
         )
 
     def placed(self, edge: int) -> FrameSource:
         return replace(self, edge=edge)
+
+    @property
+    def needs_state(self) -> bool:
+        """Rows that are only added to a bag are right whatever it holds."""
+        return bool(self.key) or self.removes
 
     @property
     def columns(self) -> tuple[int, ...]:

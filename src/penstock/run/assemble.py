@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from penstock.base.errors import PenstockError
 from penstock.run.packet import unpack_delta
 from penstock.run.receipt import Appended, Failed, Receipt, Worked
-from penstock.state.batch import Batch, Layout, build, concat_batches
+from penstock.state.batch import Batch, Layout, build, merge
 from penstock.state.batch_file import FileRef
 from penstock.state.scattered import Rows, Scattered
 from penstock.zset.types import SqlType
@@ -67,11 +67,12 @@ def _error(failed: Sequence[Failed]) -> PenstockError:
 
 
 def _batches(appended: Sequence[Appended], layout: Layout, open: OpenFile) -> list[Batch]:
-    """Files as they are, and what came with the receipts as one batch: ranges ascend, so it is sorted."""
+    """Files as they are, and what came with the receipts as one batch."""
     small = [unpack_delta(a.part, layout.types) for a in appended if isinstance(a.part, bytes)]
     batches = [open(a.part, layout.types) for a in appended if isinstance(a.part, FileRef)]
     if small:
-        batches.append(concat_batches([b for b in small if isinstance(b, Batch)]))
+        found = [b for b in small if isinstance(b, Batch)]
+        batches.append(found[0] if len(found) == 1 else merge(layout, found))
     return batches
 
 

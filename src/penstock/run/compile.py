@@ -73,7 +73,7 @@ class Compiler:
         # The edge by which rows come to the partitions that check them.
         edge = Edge(-unplaced.node, 0, unplaced.columns, self._nodes[unplaced.node].types)
         source: Source = unplaced.placed(self._edge(edge))
-        self._use(source.slot, arrangement, empty=False)
+        self._use(source.slot, arrangement, empty=not source.needs_state)
         self._sources.append(source)
         self._waves[source.node] = 0
         if source.key_node is not None:

@@ -81,6 +81,11 @@ class Source(Protocol):
     @property
     def rows_at_once(self) -> int: ...
 
+    @property
+    def needs_state(self) -> bool:
+        """Whether rows are checked against the table's: then each has to come to the partition of its hash."""
+        ...
+
     def rows(self, data: pa.Table) -> ZSet:
         """What was given, as rows of the table."""
         ...
@@ -108,8 +113,8 @@ class Program:
 
     @property
     def begins_with_rows(self) -> bool:
-        """Whether all that it begins with is sent to it: then nothing before the first exchange reads state."""
-        return not (self.stored or self.sources or self.merges)
+        """Whether nothing before the first exchange reads state: then that is done wherever the rows are."""
+        return not (self.stored or self.merges or any(s.needs_state for s in self.sources))
 
     @cached_property
     def last_wave(self) -> int:

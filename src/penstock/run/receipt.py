@@ -36,6 +36,7 @@ class Worked:
     partition: int
     rows: int
     seconds: float
+    placed: bool = True  # its rows are those of the partition's hashes; else it ran where the rows were
     packets: int = 0
     packet_bytes: int = 0
     files_read: int = 0  # that no task of this process had open already

@@ -8,8 +8,9 @@ runs twice, or at the same time as its copy, does no harm.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 
 import pyarrow as pa
@@ -77,14 +78,30 @@ def source_packets(program: Program, source: Source, data: pa.Table) -> Iterator
             yield Packet(target, 0, code, pack_delta(piece))
 
 
-class _Work:
-    """What one task has in hand."""
+def run_source(
+    program: Program, source: Source, data: pa.Table, files: TaskFiles, task: int
+) -> Iterator[Packet]:
+    """Rows for a table that need no state to be checked: the first wave is run on them where they are."""
+    yield from _Work(program, 0, None, files, task, {source.edge: data}).run()
 
-    def __init__(self, program: Program, wave: int, partition: int | None, files: TaskFiles) -> None:
+
+class _Work:
+    """What one task has in hand. `number` is that of its partition; of the task, where it is in none."""
+
+    def __init__(
+        self,
+        program: Program,
+        wave: int,
+        partition: int | None,
+        files: TaskFiles,
+        number: int = 0,
+        unread: Mapping[int, pa.Table] = MappingProxyType({}),
+    ) -> None:
         self._program = program
         self._wave = wave
+        self._unread = unread  # rows of sources as they were given, by the edge that they would come over
         self._here = partition
-        self._partition = partition or 0
+        self._partition = number if partition is None else partition
         self._files = files
         self._arrived: dict[int, list[ZSet | Batch]] = {}
         self._deltas: dict[int, Delta] = {}
@@ -125,6 +142,7 @@ class _Work:
             self._partition,
             self._rows,
             time.perf_counter() - began,
+            placed=self._here is not None,
             packets=len(sizes),
             packet_bytes=sum(sizes),
             files_read=used.files_read,
@@ -149,17 +167,27 @@ class _Work:
                 self._rows += len(batch)
                 self._give(stored.node, batch if stored.arranged else batch.zset())
         for source in self._program.sources:
-            rows = together(self._arrived.pop(source.edge, ()), None)
+            rows = self._rows_of(source)
             if rows is None:
                 continue
-            assert isinstance(rows, ZSet)
             self._read += len(rows)
-            delta, batch = source.accept(rows, self._state(source.slot, whole=False))
+            state = self._state(source.slot, whole=False) if source.needs_state else self._empty(source.slot)
+            delta, batch = source.accept(rows, state)
             if len(batch):
                 self._append(source.slot, batch)
                 self._give(source.node, delta)
                 if source.key_node is not None:
                     self._give(source.key_node, batch)
+
+    def _rows_of(self, source: Source) -> ZSet | None:
+        """The rows for a table that are here."""
+        if source.edge in self._unread:
+            rows = source.rows(self._unread[source.edge])
+            self._rows += len(rows)
+            return rows if len(rows) else None
+        arrived = together(self._arrived.pop(source.edge, ()), None)
+        assert arrived is None or isinstance(arrived, ZSet)
+        return arrived
 
     def _state(self, slot: str, whole: bool) -> Arrangement:
         """A piece of state as it was before the epoch, cut to this partition's hashes."""
@@ -268,7 +296,8 @@ class _Work:
         self._out.append(self._packet(done))
 
     def _packet(self, done: Receipt) -> Packet:
-        return Packet(self._partition, self._program.last_wave + 1, RECEIPT, receipt.encode(done))
+        target = self._partition % len(self._program.ranges)
+        return Packet(target, self._program.last_wave + 1, RECEIPT, receipt.encode(done))
 
 
 def _sum(parts: Sequence[Delta]) -> Delta:

@@ -7,6 +7,7 @@ stage; small epochs have one partition, where nothing ever has.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import threading
@@ -20,6 +21,7 @@ from penstock.base.limits import (
     PARTITION_ROWS,
     SENT_BYTES_MAX,
     SHIPPED_BYTES_MAX,
+    SOURCE_TASKS_PER_CORE_MAX,
     SPLIT_PARTITIONS_MAX,
     SPLIT_ROWS_MIN,
     SPLIT_SHARE,
@@ -134,7 +136,8 @@ class SparkEngine(Distributed):
             return None
         rows = [0] * len(ran)
         for work in worked:
-            rows[work.partition] += work.rows
+            if work.placed:
+                rows[work.partition] += work.rows
         share = sum(rows) / len(ran)
         heavy = [p for p, n in enumerate(rows) if n > SPLIT_ROWS_MIN and n > SPLIT_SHARE * share]
         if not heavy:
@@ -149,12 +152,13 @@ class SparkEngine(Distributed):
         known: list[Packet] = []
         first = 0
         if len(program.ranges) > 1 and program.begins_with_rows:
-            # Nothing before the first exchange has state: it is done where the rows are.
+            # Nothing before the first exchange has state: it is done where the rows are, here or in the tasks
+            # that read them.
             made = run_first_wave(program, packets, _NoFiles(self._files))
             known = [p for p in made if p.edge == RECEIPT]
             packets = [p for p in made if p.edge != RECEIPT]
             first = 1
-            if not packets:
+            if not packets and not frames:
                 return receipts_of(known)
         with self._lock:
             found = self._run(program, first, packets, frames)
@@ -169,12 +173,13 @@ class SparkEngine(Distributed):
         written = Written.of(program, self._places, self._files.session)
         count = len(program.ranges)
         with _one_job(spark), self._counted(spark, count):
-            frame, sent = self._begin(spark, program, written, packets, frames)
+            read, sent = self._begin(spark, written, count, packets, frames, here=first > 0)
+            # Tasks stand where their partition is: with no rows to read, a range of numbers has one for each.
+            frame = spark.range(0, count, 1, count) if read is None else read
             for wave in range(first, program.last_wave + 1):
-                if wave > first:
+                if wave > first or read is not None:
                     frame = _exchanged(frame, count)
-                    sent = ()
-                frame = frame.mapInArrow(WaveTask(written, wave, sent), DDL)
+                frame = frame.mapInArrow(WaveTask(written, wave, sent if wave == first else ()), DDL)
             try:
                 table = frame.toArrow()
             except PenstockError:
@@ -186,27 +191,25 @@ class SparkEngine(Distributed):
     def _begin(
         self,
         spark: SparkSession,
-        program: Program,
         written: Written,
+        count: int,
         packets: Sequence[Packet],
         frames: Sequence[Any],
-    ) -> tuple[DataFrame, tuple[Packet, ...]]:
-        """What the first wave reads, and the packets that travel with it. Tasks stand where their partition
-        is: with no rows to read, a range of numbers has one for each."""
-        count = len(program.ranges)
+        here: bool,
+    ) -> tuple[DataFrame | None, tuple[Packet, ...]]:
+        """The packets that come from somewhere, and those that travel with the job. With `here` the tasks that read
+        DataFrames run the first wave."""
         sent = tuple(packets)
-        read = [frame.mapInArrow(SourceTask(written, i), DDL) for i, frame in enumerate(frames)]
+        if here and frames:
+            most = SOURCE_TASKS_PER_CORE_MAX * max(count, spark.sparkContext.defaultParallelism)
+            frames = [frame.coalesce(most) for frame in frames]
+        read = [frame.mapInArrow(SourceTask(written, i, here), DDL) for i, frame in enumerate(frames)]
         if sum(len(p.payload) for p in packets) > SENT_BYTES_MAX:
             import pyarrow as pa
 
             read.append(spark.createDataFrame(pa.Table.from_batches([packet_batch(packets)], SCHEMA)))
             sent = ()
-        if not read:
-            return spark.range(0, count, 1, count), sent
-        frame = read[0]
-        for other in read[1:]:
-            frame = frame.unionAll(other)
-        return _exchanged(frame, count), sent
+        return functools.reduce(lambda a, b: a.unionAll(b), read) if read else None, sent
 
     @contextmanager
     def _counted(self, spark: SparkSession, partitions: int) -> Iterator[None]:

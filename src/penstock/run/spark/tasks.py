@@ -16,7 +16,7 @@ from penstock.run.packet import Packet
 from penstock.run.program import Program
 from penstock.run.spark.task_files import AttemptFiles
 from penstock.run.spark.worker import settle
-from penstock.run.wave import run_wave, source_packets
+from penstock.run.wave import run_source, run_wave, source_packets
 
 SCHEMA = pa.schema(
     [("partition", pa.int32()), ("wave", pa.int32()), ("edge", pa.int32()), ("payload", pa.binary())]
@@ -79,24 +79,37 @@ class WaveTask:
 
 @dataclass(frozen=True)
 class SourceTask:
-    """Rows of a DataFrame on their way to the partitions that check them, for `mapInArrow`."""
+    """Rows of a DataFrame, for `mapInArrow`: on their way to the partitions that check them or, `here`, through
+    the first wave."""
 
     written: Written
     source: int
+    here: bool
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
         program = self.written.read()
         source = program.sources[self.source]
+
+        def packets(data: pa.Table) -> Iterator[Packet]:
+            if not self.here:
+                return source_packets(program, source, data)
+            files = AttemptFiles(self.written.places, self.written.session)
+            return run_source(program, source, data, files, context.partitionId())
+
         gathered: list[pa.RecordBatch] = []
         count = 0
         for batch in batches:
             gathered.append(batch)
             count += batch.num_rows
             if count >= source.rows_at_once:
-                yield from record_batches(source_packets(program, source, pa.Table.from_batches(gathered)))
+                yield from record_batches(packets(pa.Table.from_batches(gathered)))
                 gathered, count = [], 0
         if gathered:
-            yield from record_batches(source_packets(program, source, pa.Table.from_batches(gathered)))
+            yield from record_batches(packets(pa.Table.from_batches(gathered)))
 
 
 def read_packets(batch: pa.RecordBatch) -> list[Packet]:
