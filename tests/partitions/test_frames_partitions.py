@@ -23,6 +23,7 @@ TABLES = (
     "CHECK (v < 100), CHECK (amount >= 0))",
     "CREATE TABLE two (a TEXT, b DATE, v DOUBLE, PRIMARY KEY (a, b))",
     "CREATE TABLE bag (g TEXT, v INTEGER, note TEXT DEFAULT 'x')",
+    "CREATE TABLE log (g TEXT NOT NULL, v INTEGER, CHECK (v < 100))",
 )
 VIEWS = (
     "SELECT g, count(*) n, sum(v) s, max(amount) m FROM t GROUP BY g",
@@ -31,6 +32,9 @@ VIEWS = (
     "SELECT a, count(DISTINCT b) d, min(v) lo FROM two GROUP BY a",
     "SELECT id, 100 / v AS share FROM t",
     "SELECT t.id FROM t WHERE EXISTS (SELECT 1 FROM two WHERE two.a = t.g)",
+    "SELECT g, count(*) n, sum(v) s, min(v) lo FROM log GROUP BY g",
+    "SELECT g, 100 / v AS share FROM log WHERE g <> 'z' UNION ALL SELECT g, v FROM bag",
+    "SELECT DISTINCT log.v, bag.note FROM log JOIN bag ON log.g = bag.g",
 )
 
 
@@ -121,6 +125,55 @@ def test_rows_that_come_and_go_in_one_delta(flow: Beside) -> None:
     flow.tick("t", t(one(2, weight=-1), one(2, "b"), one(2, "b", weight=-1), one(2, "c")))
     flow.tick("t", t(one(5, weight=0)))
     flow.tick("bag", pa.table({"g": ["a"] * 4, "v": [1, 1, 1, 1], "_weight": [2, -1, 1, -2]}))
+
+
+def added(*rows: tuple[str | None, int | None]) -> pa.Table:
+    """Rows of log or bag that come without weights: nothing is removed."""
+    g, v = zip(*rows, strict=True)
+    return pa.table({"g": pa.array(g, pa.string()), "v": pa.array(v, pa.int32())})
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_that_are_only_added(flow: Beside, seed: int) -> None:
+    """Tasks check these where they read them, so that a table's batches have any hashes; then some are removed."""
+    chance = random.Random(seed)
+    held: list[tuple[str, int | None]] = []
+    for _ in range(6):
+        rows = [(chance.choice("abcz"), chance.choice((1, 2, 5, None))) for _ in range(chance.randint(1, 9))]
+        held += rows
+        changes: dict[str, Any] = {"log": added(*rows)}
+        if chance.random() < 0.5:  # both without a shuffle, or as rows of this process
+            more = added(*rows[: chance.randint(1, len(rows))])
+            changes["bag"] = more if chance.random() < 0.6 else more.to_pylist()
+        if chance.random() < 0.3:  # with a table that has a key, so that all rows are shuffled first
+            changes["two"] = pa.table({"a": ["x"], "b": [datetime.date(2024, 1, 1 + flow.epoch % 28)]})
+        flow.tick(changes)
+        gone = [held.pop(chance.randrange(len(held))) for _ in range(chance.randint(0, len(held) // 2))]
+        if gone:
+            table = added(*gone)
+            flow.tick("log", table.append_column("_weight", pa.array([-1] * len(gone), pa.int64())))
+
+
+REFUSED_WHERE_READ = {
+    "NULL": added(("a", 1), (None, 1), ("b", 2)),
+    "CHECK": added(("a", 1), ("b", 100), ("c", 3)),
+    "text for a number": pa.table({"g": ["a"], "v": ["1"]}),
+    "too large": pa.table({"g": ["a", "b"], "v": [1, 2**40]}),
+    "unknown column": pa.table({"g": ["a"], "other": [5]}),
+    "a column twice": pa.table([pa.array(["a"]), pa.array(["a"])], names=["g", "g"]),
+    "a division by zero in a view": added(("a", 1), ("b", 0)),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED_WHERE_READ)
+def test_refusals_of_rows_that_are_only_added(flow: Beside, what: str) -> None:
+    flow.tick("log", added(("a", 1), ("b", 2)))
+    epoch = flow.epoch
+    for _ in range(4):  # in other partitions each time
+        with pytest.raises(penstock.PenstockError):
+            flow.tick({"log": REFUSED_WHERE_READ[what], "bag": added(("q", 1))})
+        assert flow.epoch == epoch
+    flow.tick("log", added(("c", 3)))
 
 
 REFUSED = {

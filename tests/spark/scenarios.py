@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import penstock
@@ -90,6 +91,20 @@ def survives(session: SparkSession, folder: Path, kind: str, waves: list[int]) -
             assert any(str(wave) in path.name for path in folder.iterdir()), "there was no trouble"
         unnamed = written(both.flow) - named(both.flow)
         assert unnamed, "the attempts that failed had written nothing"
+        both.tick()
+
+
+def survives_with_frames(session: SparkSession, folder: Path, kind: str) -> None:
+    """The same where the tasks that read a DataFrame run the first wave, and leave files."""
+    with pair(session, folder) as both:
+        for wave in (0, 1):
+            rows = both.delta()["u"]
+            with tasks_with(FEW, trouble(kind, folder, wave)):
+                both.flow.tick({"u": session.createDataFrame(pa.Table.from_pylist(rows)).repartition(3)})
+            assert any(str(wave) in path.name for path in folder.iterdir()), "there was no trouble"
+            both.twin.tick({"u": rows})
+            compare(both.flow, both.twin)
+        assert written(both.flow) - named(both.flow), "the attempts that failed had written nothing"
         both.tick()
 
 

@@ -30,6 +30,12 @@ def test_an_epoch_survives(cluster: Cluster, tmp_path: Path, kind: str) -> None:
     assert cluster.run("survives", tmp_path, kind=kind, waves=[1, 2, 3]) == ""
 
 
+@pytest.mark.parametrize("kind", ["fails once", "the worker dies", "the executor dies"])
+def test_an_epoch_of_a_data_frame_survives(cluster: Cluster, tmp_path: Path, kind: str) -> None:
+    """Those that read it write the table's files: the same holds for them."""
+    assert cluster.run("survives_with_frames", tmp_path, kind=kind) == ""
+
+
 def test_an_epoch_that_fails_is_not_applied(cluster: Cluster, tmp_path: Path) -> None:
     assert cluster.run("is_refused", tmp_path) == ""
 
@@ -44,5 +50,8 @@ def test_copies_that_both_finish(spark_ready: None, tmp_path: Path) -> None:
     cluster = Cluster(speculation=True)
     try:
         assert cluster.run("survives", tmp_path, kind="a copy finishes too", waves=[1, 2, 3]) == ""
+        again = tmp_path / "again"
+        again.mkdir()
+        assert cluster.run("survives_with_frames", again, kind="a copy finishes too") == ""
     finally:
         cluster.close()

@@ -11,7 +11,15 @@ import pytest
 
 import penstock
 from beside import compare
-from tests.partitions.test_frames_partitions import REFUSED, TABLES, VIEWS, one, t
+from tests.partitions.test_frames_partitions import (
+    REFUSED,
+    REFUSED_WHERE_READ,
+    TABLES,
+    VIEWS,
+    added,
+    one,
+    t,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,6 +79,11 @@ def test_changes_and_refusals(pair: Pair) -> None:
         }
     )
     pair.tick({"t": pa.table({"id": [2, 9], "v": pa.array([7, None], pa.int32())})}, mode="upsert")
+    pair.tick({"log": added(("a", 1), ("b", 2), ("a", None)), "bag": added(("a", 7), ("c", 2))})
+    for what in ("NULL", "CHECK", "text for a number", "unknown column", "a division by zero in a view"):
+        epoch = pair.flow.epoch
+        pair.tick({"log": REFUSED_WHERE_READ[what]})
+        assert pair.flow.epoch == epoch, what
     for what in ON_SPARK:
         epoch = pair.flow.epoch
         table, rows = REFUSED[what]
@@ -79,3 +92,37 @@ def test_changes_and_refusals(pair: Pair) -> None:
     pair.flow.use_engine("inline")
     pair.tick({"t": t(one(20))})  # its rows come to this process
     pair.tick({"t": pa.table({"id": [20, 21], "v": [3, 4]})}, mode="upsert")
+
+
+def test_rows_that_are_only_added_are_shuffled_once(spark: SparkSession, tmp_path: Path) -> None:
+    """To be grouped. Rows that might be removed, or have a key, have to meet the table's first."""
+    flow = penstock.Flow(tmp_path / "flow", engine=penstock.Spark(spark, partitions=2))
+    with flow:
+        flow.sql("CREATE TABLE log (g TEXT, v INTEGER)")
+        flow.sql("CREATE TABLE keyed (g TEXT PRIMARY KEY, v INTEGER)")
+        for name in ("log", "keyed"):
+            flow.sql(
+                f"CREATE MATERIALIZED VIEW by_v_of_{name} AS SELECT v, count(*) n FROM {name} GROUP BY v"
+            )
+        rows = added(*((f"{i}", i % 3) for i in range(100)))
+        weights = pa.array([1] * 100, pa.int64())
+        stages = {
+            "added": ("log", spark.createDataFrame(rows).repartition(5)),
+            "with weights": (
+                "log",
+                spark.createDataFrame(rows.append_column("_weight", weights)).repartition(5),
+            ),
+            "with a key": ("keyed", spark.createDataFrame(rows).repartition(5)),
+        }
+        done = {what: flow.tick(table, frame) for what, (table, frame) in stages.items()}
+        assert {what: summary.spark_jobs for what, summary in done.items()} == dict.fromkeys(stages, 1)
+        shuffles = {
+            what: summary.spark_stages - 2 for what, summary in done.items()
+        }  # one is the frame's own
+        assert shuffles == {"added": 1, "with weights": 2, "with a key": 2}
+        assert all(summary.rows_in == 100 for summary in done.values())
+        many = spark.createDataFrame(rows).repartition(50)
+        cores = spark.sparkContext.defaultParallelism
+        readers = [task for task in flow.tick("log", many).spark_tasks if not task.placed and task.rows]
+        assert len(readers) <= 4 * max(2, cores)
+        assert sum(task.rows for task in readers) == 100

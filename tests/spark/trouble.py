@@ -26,7 +26,7 @@ def _befalls(task: Any, wave: int) -> bool:
 
     context = TaskContext.get()
     assert context is not None
-    return getattr(task, "wave", -1) == wave and context.partitionId() == 0
+    return getattr(task, "wave", 0) == wave and context.partitionId() == 0
 
 
 def _first(folder: str, what: str) -> bool:
