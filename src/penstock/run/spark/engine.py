@@ -35,13 +35,14 @@ from penstock.run.program import Program
 from penstock.run.ranges import Ranges
 from penstock.run.receipt import Receipt, Worked
 from penstock.run.spark.change_feed import feed_error
-from penstock.run.spark.tasks import DDL, SCHEMA, SourceTask, WaveTask, Written, packet_batch, read_packets
+from penstock.run.spark.tasks import SCHEMA, SourceTask, WaveTask, Written, packet_batch, read_packets
 from penstock.run.wave import Used
 from penstock.state.batch import Batch
 from penstock.state.batch_file import FileRef
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _JOBS = itertools.count(1)
 
@@ -179,7 +180,9 @@ class SparkEngine(Distributed):
             for wave in range(first, program.last_wave + 1):
                 if wave > first or read is not None:
                     frame = _exchanged(frame, count)
-                frame = frame.mapInArrow(WaveTask(written, wave, sent if wave == first else ()), DDL)
+                frame = frame.mapInArrow(
+                    WaveTask(written, wave, sent if wave == first else ()), _packet_type()
+                )
             try:
                 table = frame.toArrow()
             except PenstockError:
@@ -203,7 +206,7 @@ class SparkEngine(Distributed):
         if here and frames:
             most = SOURCE_TASKS_PER_CORE_MAX * max(count, spark.sparkContext.defaultParallelism)
             frames = [frame.coalesce(most) for frame in frames]
-        read = [frame.mapInArrow(SourceTask(written, i, here), DDL) for i, frame in enumerate(frames)]
+        read = [f.mapInArrow(SourceTask(written, i, here), _packet_type()) for i, f in enumerate(frames)]
         if sum(len(p.payload) for p in packets) > SENT_BYTES_MAX:
             import pyarrow as pa
 
@@ -230,6 +233,14 @@ class SparkEngine(Distributed):
             self.figures = JobFigures(len(jobs), stages, partitions)
             context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
             context.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
+
+
+@functools.cache
+def _packet_type() -> StructType:
+    """What `mapInArrow` gives; said as text, Spark would parse it for every wave of every epoch."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(SCHEMA)
 
 
 def _exchanged(frame: DataFrame, count: int) -> DataFrame:

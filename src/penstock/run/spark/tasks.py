@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +22,6 @@ from penstock.run.wave import run_source, run_wave, source_packets
 SCHEMA = pa.schema(
     [("partition", pa.int32()), ("wave", pa.int32()), ("edge", pa.int32()), ("payload", pa.binary())]
 )
-DDL = "partition int, wave int, edge int, payload binary"
 
 _PROGRAMS: dict[bytes, Program] = {}  # of this process, by what they were written as: the newest alone
 
@@ -68,10 +68,7 @@ class WaveTask:
         context = TaskContext.get()
         assert context is not None
         partition = context.partitionId()
-        received = [p for p in self.sent if p.partition == partition]
-        for batch in batches:
-            if batch.num_columns == len(SCHEMA):
-                received += read_packets(batch)
+        received = itertools.chain([p for p in self.sent if p.partition == partition], _packets(batches))
         program = self.written.read()
         files = AttemptFiles(self.written.places, self.written.session)
         yield from record_batches(run_wave(program, self.wave, partition, received, files))
@@ -110,6 +107,13 @@ class SourceTask:
                 gathered, count = [], 0
         if gathered:
             yield from record_batches(packets(pa.Table.from_batches(gathered)))
+
+
+def _packets(batches: Iterable[pa.RecordBatch]) -> Iterator[Packet]:
+    """Packets as they come: one that has been opened need not be kept."""
+    for batch in batches:
+        if batch.num_columns == len(SCHEMA):  # else a range of numbers, which say nothing
+            yield from read_packets(batch)
 
 
 def read_packets(batch: pa.RecordBatch) -> list[Packet]:
