@@ -95,34 +95,47 @@ def test_changes_and_refusals(pair: Pair) -> None:
 
 
 def test_rows_that_are_only_added_are_shuffled_once(spark: SparkSession, tmp_path: Path) -> None:
-    """To be grouped. Rows that might be removed, or have a key, have to meet the table's first."""
+    """To be grouped. Those that might be removed, or have a key, have to meet the table's first; and what has come
+    together may show which keys of a join are hot."""
     flow = penstock.Flow(tmp_path / "flow", engine=penstock.Spark(spark, partitions=2))
     with flow:
         flow.sql("CREATE TABLE log (g TEXT, v INTEGER)")
+        flow.sql("CREATE TABLE joined (g TEXT, v INTEGER)")
         flow.sql("CREATE TABLE keyed (g TEXT PRIMARY KEY, v INTEGER)")
         for name in ("log", "keyed"):
             flow.sql(
                 f"CREATE MATERIALIZED VIEW by_v_of_{name} AS SELECT v, count(*) n FROM {name} GROUP BY v"
             )
         rows = added(*((f"{i}", i % 3) for i in range(100)))
-        weights = pa.array([1] * 100, pa.int64())
-        stages = {
-            "added": ("log", spark.createDataFrame(rows).repartition(5)),
-            "with weights": (
-                "log",
-                spark.createDataFrame(rows.append_column("_weight", weights)).repartition(5),
-            ),
-            "with a key": ("keyed", spark.createDataFrame(rows).repartition(5)),
+        weighted = rows.append_column("_weight", pa.array([1] * 100, pa.int64()))
+        given = {
+            "added": ("log", rows),
+            "with weights": ("log", weighted),
+            "with a key": ("keyed", rows),
         }
-        done = {what: flow.tick(table, frame) for what, (table, frame) in stages.items()}
-        assert {what: summary.spark_jobs for what, summary in done.items()} == dict.fromkeys(stages, 1)
+        done = {
+            what: flow.tick(table, spark.createDataFrame(data).repartition(5))
+            for what, (table, data) in given.items()
+        }
+        flow.sql(
+            "CREATE MATERIALIZED VIEW sums AS SELECT g, joined.v + log.v AS s FROM joined JOIN log USING (g)"
+        )
+        done["to be joined"] = flow.tick("joined", spark.createDataFrame(rows).repartition(5))
+        assert all(summary.rows_in == 100 for summary in done.values())
+        assert all(summary.spark_jobs == 1 for summary in done.values())
         shuffles = {
             what: summary.spark_stages - 2 for what, summary in done.items()
         }  # one is the frame's own
-        assert shuffles == {"added": 1, "with weights": 2, "with a key": 2}
-        assert all(summary.rows_in == 100 for summary in done.values())
-        many = spark.createDataFrame(rows).repartition(50)
-        cores = spark.sparkContext.defaultParallelism
-        readers = [task for task in flow.tick("log", many).spark_tasks if not task.placed and task.rows]
-        assert len(readers) <= 4 * max(2, cores)
+        assert shuffles == {"added": 1, "with weights": 2, "with a key": 2, "to be joined": 2}
+
+
+def test_a_data_frame_of_many_partitions_is_read_by_few_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    """Each of them leaves a file."""
+    with penstock.Flow(tmp_path / "flow", engine=penstock.Spark(spark, partitions=2)) as flow:
+        flow.sql("CREATE TABLE log (g TEXT, v INTEGER)")
+        rows = added(*((f"{i}", i % 3) for i in range(100)))
+        most = 4 * max(2, spark.sparkContext.defaultParallelism)
+        summary = flow.tick("log", spark.createDataFrame(rows).repartition(most + 10))
+        readers = [task for task in summary.spark_tasks if not task.placed and task.rows]
+        assert 1 < len(readers) <= most
         assert sum(task.rows for task in readers) == 100

@@ -113,8 +113,17 @@ class Program:
 
     @property
     def begins_with_rows(self) -> bool:
-        """Whether nothing before the first exchange reads state: then that is done wherever the rows are."""
-        return not (self.stored or self.merges or any(s.needs_state for s in self.sources))
+        """Whether nothing before the first exchange reads state: then that is done wherever the rows are.
+
+        Tasks that read rows have them in pieces and in an order that may be another one the next time. So what is
+        dealt out by how many rows of a piece have a key is not sent off by them."""
+        if self.stored or self.merges or any(source.needs_state for source in self.sources):
+            return False
+        return not (self.sources and any(e.spread and not self._waves.get(e.producer) for e in self.edges))
+
+    @cached_property
+    def _waves(self) -> dict[int, int]:
+        return {step.node: step.wave for step in self.steps}
 
     @cached_property
     def last_wave(self) -> int:
