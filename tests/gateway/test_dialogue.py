@@ -128,6 +128,25 @@ def test_the_answer_has_the_types_that_were_announced(wire: Wire) -> None:
     assert wire.kinds(bind(b"", b"p"), execute(b""), SYNC) == b"2DCZ"
 
 
+@pytest.mark.parametrize(
+    "sql", [b"SELECT * FROM u", b"SELECT * FROM u WHERE k = 1"], ids=["scan", "point read"]
+)
+def test_rows_are_of_the_types_that_another_portal_was_described_with(wire: Wire, sql: bytes) -> None:
+    """pgjdbc describes the first portal of a statement only."""
+    describe, run = message(b"D", b"P\0"), (bind(b"", b"q"), execute(b""), SYNC)
+    wire(message(b"Q", b"CREATE TABLE u (k INT PRIMARY KEY, a INT); INSERT INTO u VALUES (1, 2)\0"))
+    assert wire.kinds(parse(b"q", sql), bind(b"", b"q"), describe, execute(b""), SYNC) == b"12TDCZ"
+    assert wire.kinds(*run) == b"2DCZ"
+    wire(message(b"Q", b"DROP TABLE u; CREATE TABLE u (k INT PRIMARY KEY, a TEXT, b INT)\0"))
+    wire(message(b"Q", b"INSERT INTO u VALUES (1, 'x', 3)\0"))
+    answers = wire(*run)
+    assert [kind for kind, _ in answers] == [b"2", b"E", b"Z"]
+    assert b"C0A000\0" in answers[1][1]
+    assert b"RRevalidateCachedQuery\0" in answers[1][1]  # pgjdbc then prepares it again
+    assert wire.kinds(bind(b"", b"q"), describe, execute(b""), SYNC) == b"2TDCZ"  # told, it may change
+    assert wire(*run)[1] == (b"D", b"\0\3\0\0\0\1" + b"1\0\0\0\1x\0\0\0\1" + b"3")
+
+
 def test_binary_parameters_and_results(wire: Wire) -> None:
     answers = wire(
         parse(b"", b"SELECT $1 + 1, $2", 23, 25),

@@ -94,6 +94,7 @@ def copy_data(data: bytes) -> bytes:
 
 
 def report(kind: bytes, fields: Mapping[str, str | None]) -> bytes:
-    """ErrorResponse (E) or NoticeResponse (N): S severity, C state, M message, H hint, P position."""
+    """ErrorResponse (E) or NoticeResponse (N): S severity, C state, M message, H hint, P position,
+    R what in the server said it."""
     parts = [key.encode() + text(value) for key, value in fields.items() if value is not None]
     return message(kind, b"".join(parts) + b"\0")

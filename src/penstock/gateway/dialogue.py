@@ -303,11 +303,13 @@ class Dialogue:
             yield _columns(prepared, ())
             return
         portal = self._work.portal(message.name)
+        portal.described = True
         if isinstance(portal.prepared.statement, st.Query) and not portal.prepared.notifies:
             with self._timed():  # it changes nothing, so it may as well run now: describing it costs as much
                 yield from waits(self._work, portal)
                 self._work.run(portal)
         if portal.description is not None:
+            portal.prepared.told = [t for _, t in portal.columns or ()]
             yield portal.description
             return
         self._work.work_out(portal.prepared, columns=True)

@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from penstock.base.limits import ENCODE_ROWS_MAX
 from penstock.engine.at_once import Found
+from penstock.engine.point_read import PointRead
 from penstock.gateway import backend as b
 from penstock.gateway.encode import data_rows
-from penstock.gateway.portals import Prepared
+from penstock.gateway.portals import Portal
 from penstock.gateway.result import Result, answer_types, check_announced, fields, spread
 from penstock.gateway.types import ColumnType, column_type
 from penstock.gateway.values import Encoder, encoder, raw
@@ -30,6 +31,7 @@ _NO_ROWS = pa.table({})
 class Shape:
     """What all answers to one statement have in common, for the formats of one Bind."""
 
+    read: PointRead | None  # another one, when what is defined has changed: its columns may be others
     names: list[str]
     types: list[ColumnType]
     formats: list[int]
@@ -38,26 +40,27 @@ class Shape:
     fixed: bytes | None  # the rows, if they are always the same
 
 
-def at_once_result(prepared: Prepared, formats: tuple[int, ...], found: Found | pa.Table) -> Result:
+def at_once_result(portal: Portal, found: Found | pa.Table) -> Result:
     """The rows of `Session.at_once` as a result."""
-    shape = prepared.shapes.get(formats)
-    if shape is None:
-        shape = prepared.shapes[formats] = _shape(prepared, formats, found)
+    shapes, formats = portal.prepared.shapes, portal.formats
+    shape = shapes.get(formats)
+    if shape is None or (isinstance(found, Found) and found.read is not shape.read):
+        shape = shapes[formats] = _shape(portal, found)
     return AtOnceResult(shape, found)
 
 
-def _shape(prepared: Prepared, formats: tuple[int, ...], found: Found | pa.Table) -> Shape:
+def _shape(portal: Portal, found: Found | pa.Table) -> Shape:
     if isinstance(found, Found):
         schema = found.read.schema
         names, types = list(schema.names), [column_type(t.duck) for t in schema.types]
     else:
         names, types = found.column_names, answer_types(found)
-    announced = prepared.columns if prepared.described else None
-    check_announced(None if announced is None else [t for _, t in announced], types)
-    each = spread(formats, len(types))
+    check_announced(portal.announced, types)
+    each = spread(portal.formats, len(types))
     columns = list(zip(names, types, strict=True))
     return Shape(
-        names, types, each, [encoder(t, f) for t, f in zip(types, each, strict=True)],
+        found.read if isinstance(found, Found) else None, names, types, each,
+        [encoder(t, f) for t, f in zip(types, each, strict=True)],
         b.row_description(fields(columns, each)), None if isinstance(found, Found) else data_rows(found, types, each),
     )  # fmt: skip
 

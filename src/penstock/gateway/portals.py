@@ -31,6 +31,9 @@ class Prepared:
     ducks: tuple[str | None, ...] = ()
     columns: list[tuple[str, ColumnType]] | None = None
     described: bool = False
+    told: list[ColumnType] | None = (
+        None  # the types of its rows, as announced for its newest described portal
+    )
     notifies: bool = False  # SELECT pg_notify(...): the statement gives its arguments
     shapes: dict[tuple[int, ...], Any] = field(default_factory=dict)  # found.Shape by the formats of a Bind
 
@@ -47,6 +50,7 @@ class Portal:
     tag: str = ""
     done: bool = False
     hold: bool = False
+    described: bool = False
     raw: RawValues = NO_VALUES  # of a catalog query: the values as they came
     notices: list[str | Notice] = field(default_factory=list)
     reports: list[bytes] = field(default_factory=list)  # settings that have changed
@@ -57,6 +61,15 @@ class Portal:
         if self.stream is not None:
             return self.stream.description
         return None if self.result is None else self.result.description
+
+    @property
+    def announced(self) -> list[ColumnType] | None:
+        """The types that the client reads its rows by; None if it is told them with the rows. pgjdbc describes one
+        portal of a statement, and takes the rows of later ones to be like it."""
+        prepared = self.prepared
+        if prepared.described:
+            return None if prepared.columns is None else [t for _, t in prepared.columns]
+        return None if self.described else prepared.told
 
     @property
     def columns(self) -> list[tuple[str, ColumnType]] | None:

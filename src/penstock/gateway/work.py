@@ -346,7 +346,7 @@ class Work:
                     found = self.session.at_once(prepared.statement, portal.values, wait=False)
                     if found is None:
                         return False
-                    portal.result = at_once_result(prepared, portal.formats, found)
+                    portal.result = at_once_result(portal, found)
                     portal.tag = "SELECT"
             except PenstockError:  # the usual way comes to the same, and tells the client
                 return False
@@ -394,16 +394,7 @@ class Work:
             run_pg_notify(self, answer.table, portal)
             return
         if answer.has_rows:
-            portal.result = Result.of(
-                answer.table, portal.formats, _announced(portal.prepared), answer.stream
-            )
+            portal.result = Result.of(answer.table, portal.formats, portal.announced, answer.stream)
         portal.tag = answer.tag
         if answer.warning:
             portal.notices.append(answer.warning)
-
-
-def _announced(prepared: Prepared) -> list[ColumnType] | None:
-    """The types that the client was told, if it was."""
-    if not prepared.described or prepared.columns is None:
-        return None
-    return [t for _, t in prepared.columns]
