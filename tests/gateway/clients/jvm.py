@@ -6,21 +6,21 @@ So the tests need no Java compiler, which the Java that Spark runs on (`openjdk-
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path
 from py4j.protocol import Py4JJavaError
 
+from gateway.clients.bring_pgjdbc import DRIVER
 from penstock.base.errors import SparkUnavailable
 from penstock.run.spark.java import find_java
 
-DRIVER = Path(sys.prefix) / "share" / "java" / "postgresql.jar"  # where `make setup` puts it
+# A zone that is far from the server's, and half an hour off: what is shifted by it shows.
+ZONE = "America/St_Johns"
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,9 @@ class Jvm:
         """The package `java`: `jvm.java.sql.Types`."""
         return self.gateway.jvm.java
 
-    @property
-    def postgresql(self) -> Any:
-        """The package of the driver: `jvm.postgresql.PGConnection`."""
-        return self.gateway.jvm.org.postgresql
+    def of(self, name: str) -> Any:
+        """A class as a value: `jvm.of("java.time.LocalDate")`."""
+        return self.java.lang.Class.forName(name)
 
     def connect(self, url: str, **properties: object) -> Any:
         """A java.sql.Connection, with the driver's properties: https://jdbc.postgresql.org/documentation/use"""
@@ -46,12 +45,9 @@ class Jvm:
             given.setProperty(name, str(value))
         return self.java.sql.DriverManager.getConnection("jdbc:" + url.replace("penstock@", ""), given)
 
-    def array(self, of: Any, *items: object) -> Any:
-        """A Java array of a class."""
-        made = self.gateway.new_array(of, len(items))
-        for i, item in enumerate(items):
-            made[i] = item
-        return made
+    def own(self, connection: Any) -> Any:
+        """What the driver has beyond JDBC: COPY, notifications, cancelling."""
+        return connection.unwrap(self.of("org.postgresql.PGConnection"))
 
 
 def why_not() -> str | None:
@@ -68,8 +64,14 @@ def why_not() -> str | None:
 @contextmanager
 def started() -> Iterator[Jvm]:
     """A Java that ends with the context, or with this process if that is killed."""
-    command = [str(find_java().home / "bin" / "java"), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp"]
+    command = [
+        str(find_java().home / "bin" / "java"),
+        "-Xmx256m",
+        "-XX:TieredStopAtLevel=1",
+        f"-Duser.timezone={ZONE}",
+    ]
     command += [
+        "-cp",
         f"{find_jar_path()}:{DRIVER}",
         "py4j.GatewayServer",
         "--die-on-broken-pipe",
