@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from gateway.clients.jvm import Jvm, fails, rows
+from gateway.clients.until import until_it_runs
 from gateway.clients.values import INSERT, SLOW, TABLE, VALUES
 from penstock import Flow
 from penstock.gateway.background import serving
@@ -273,13 +274,18 @@ def test_copy_fails_whole(jvm: Jvm, connection: Any) -> None:
     assert query(connection, "SELECT count(*) FROM orders") == [(2,)]
 
 
-def test_cancel(connection: Any) -> None:
+def test_cancel(flow: Flow, connection: Any) -> None:
     statement = connection.createStatement()
-    timer = threading.Timer(0.3, statement.cancel)
-    timer.start()
+
+    def cancel() -> None:
+        until_it_runs(flow)
+        statement.cancel()
+
+    canceller = threading.Thread(target=cancel)
+    canceller.start()
     with fails("57014"):
         statement.executeQuery(SLOW)
-    timer.join()
+    canceller.join()
     statement.setQueryTimeout(1)
     with fails("57014"):
         statement.executeQuery(SLOW)
