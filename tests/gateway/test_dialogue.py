@@ -109,6 +109,16 @@ def test_portals_last_as_long_as_the_transaction(wire: Wire) -> None:
     assert wire(message(b"Q", b"COMMIT\0")) == [(b"C", b"ROLLBACK\0"), (b"Z", b"I")]
 
 
+def test_a_portal_is_a_cursor_before_it_has_run(wire: Wire) -> None:
+    wire(message(b"Q", b"BEGIN\0"))
+    assert wire.kinds(parse(b"", b"SELECT * FROM range(3)"), bind(b"c", b""), SYNC) == b"12Z"
+    assert wire(message(b"Q", b"MOVE 2 c\0"))[0] == (b"C", b"MOVE 2\0")
+    assert wire.kinds(execute(b"c"), SYNC) == b"DCZ"
+    assert wire.kinds(parse(b"", b"DELETE FROM t"), bind(b"d", b""), SYNC) == b"12Z"
+    assert wire.kinds(message(b"Q", b"MOVE 1 d\0")) == b"EZ"
+    wire(message(b"Q", b"ROLLBACK\0"))
+
+
 def test_after_an_error_nothing_runs_until_sync(wire: Wire) -> None:
     answers = wire.kinds(
         parse(b"", b"SELECT nope FROM t"), message(b"D", b"S\0"), execute(b""), message(b"Q", b"SELECT 1\0")

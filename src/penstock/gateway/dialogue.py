@@ -284,7 +284,7 @@ class Dialogue:
                 f'"{message.statement}" requires {len(types)}'
             )
         formats = spread(message.formats, len(types))
-        if isinstance(prepared.command, CatalogQuery):
+        if isinstance(work.with_parameters(prepared).command, CatalogQuery):
             raw = RawValues(message.values, formats)
             portal = Portal(prepared, [], message.result_formats, raw=raw)
         else:

@@ -163,7 +163,9 @@ class Connection:
             self._extended = False
         elif isinstance(message, (m.Terminate, m.CancelRequest)):
             self.state = State.CLOSED
-        elif self._state is State.READY:
+        elif self._state is State.READY and not isinstance(
+            message, m.Flush
+        ):  # libpq sends one after Sync, too
             self._extended = isinstance(message, _EXTENDED)
 
     # -- what the server did ---------------------------------------------------------------

@@ -301,11 +301,31 @@ class Work:
                 prepared.parameters, prepared.columns = self.catalog.describe(command, prepared.oids)
                 prepared.described = True
             return
-        prepared.parameters = ()
+        if isinstance(command, c.Declare):
+            self._work_out_cursor(prepared, command)
+        else:
+            prepared.parameters = ()
         if columns:
             prepared.columns = command_columns(self, command)
             # A cursor or statement of the same name may be another one the next time.
             prepared.described = not isinstance(command, (c.Fetch, Execute))
+
+    def with_parameters(self, prepared: Prepared) -> Prepared:
+        """The statement whose parameters it has: of DECLARE CURSOR, the cursor's own."""
+        command = prepared.command
+        return self.prepare(command.query.text, prepared.oids) if isinstance(command, c.Declare) else prepared
+
+    def _work_out_cursor(self, prepared: Prepared, command: c.Declare) -> None:
+        if prepared.parameters is not None:
+            return
+        own = self.with_parameters(prepared)
+        try:
+            self.work_out(own, columns=False)
+        except PenstockError as error:
+            if error.position is not None:
+                error.position += command.query.offset
+            raise
+        prepared.parameters, prepared.ducks = own.parameters, own.ducks
 
     # -- running ---------------------------------------------------------------------------
 
@@ -357,7 +377,7 @@ class Work:
         if prepared.parameters is not None:
             return True
         if prepared.statement is None:
-            return not isinstance(prepared.command, CatalogQuery)
+            return not isinstance(prepared.command, (CatalogQuery, c.Declare))
         count = prepared.statement.parameter_count
         return all(parameter_type(oid) for oid in prepared.oids[:count]) and len(prepared.oids) >= count
 
