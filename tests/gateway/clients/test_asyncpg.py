@@ -18,6 +18,8 @@ from penstock import Flow
 
 INSERT = f"INSERT INTO everything VALUES ({', '.join(f'${i + 1}' for i in range(len(VALUES) + 1))})"
 
+NOTES = {"types": "binary only: it asks for nothing else"}
+
 
 def connected(url: str, work: Callable[[asyncpg.Connection], Awaitable[None]]) -> None:
     async def run() -> None:

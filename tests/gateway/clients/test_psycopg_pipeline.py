@@ -18,7 +18,7 @@ from gateway.clients.until import WAIT_S, until_it_runs
 from gateway.clients.values import PYTHON, SLOW, TABLE, VALUES
 from penstock import Flow
 
-CANNOT = {"copy": "psycopg refuses COPY in pipeline mode, since libpq does"}
+CANNOT = {"copy": "libpq knows no COPY in pipeline mode"}
 
 
 @pytest.fixture
@@ -71,10 +71,17 @@ def test_transactions(flow: Flow, connection: psycopg.Connection[Any]) -> None:
         found = connection.execute("SELECT total FROM totals WHERE customer = 'cy'")
         assert found.fetchone() == (3,)
     assert flow.epoch == before + 1
+    with connection.pipeline() as pipeline, connection.transaction():
+        connection.execute("INSERT INTO orders VALUES (6, 'cy', 1)")
+        with pytest.raises(errors.UniqueViolation), connection.transaction():  # a savepoint
+            connection.execute("INSERT INTO orders VALUES (1, 'cy', 1)")
+            pipeline.sync()
+    assert flow.epoch == before + 2
     with pytest.raises(errors.UniqueViolation), connection.pipeline(), connection.transaction():
         connection.execute("DELETE FROM orders WHERE id = 2")
         connection.execute("INSERT INTO orders VALUES (1, 'cy', 1)")
-    assert flow.epoch == before + 1
+    assert flow.epoch == before + 2
+    assert connection.execute("SELECT count(*) FROM orders").fetchone() == (6,)
 
 
 def test_prepared_statements(connection: psycopg.Connection[Any]) -> None:

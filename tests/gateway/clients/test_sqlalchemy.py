@@ -19,6 +19,7 @@ from gateway.clients.until import WAIT_S, until_it_runs
 from gateway.clients.values import PYTHON, SLOW, VALUES
 from penstock import Flow
 
+NOTES = {"copy": "through psycopg", "cancel": "through psycopg", "listen": "through psycopg"}
 # SQLAlchemy's types for the columns of `values.VALUES`, in their order.
 TYPES: list[Any] = [
     sa.Boolean, sa.SmallInteger, sa.Integer, sa.BigInteger, sa.REAL, sa.Double, sa.Numeric(12, 2), sa.Text,
@@ -104,7 +105,11 @@ def test_errors(connection: sa.Connection) -> None:
             connection.execute(sa.text(sql))
         assert caught.value.orig.sqlstate == sqlstate
         connection.rollback()
-    assert caught.value.orig.diag.message_hint == "Guard it with NULLIF(divisor, 0) or CASE."
+    with pytest.raises(sa.exc.ProgrammingError) as caught:
+        connection.execute(sa.text("SELECT :a, amont FROM orders"), {"a": "x"})
+    found = caught.value.orig.diag
+    assert (found.statement_position, found.message_hint) == ("12", 'Did you mean "amount"?')
+    connection.rollback()
     assert connection.execute(sa.text("SELECT 7")).scalar() == 7
 
 
@@ -117,6 +122,11 @@ def test_transactions(flow: Flow, engine: sa.Engine) -> None:
             connection.execute(add, {"id": 1})
         connection.execute(add, {"id": 5})
     assert flow.epoch == before + 1
+    with pytest.raises(sa.exc.InternalError) as failed, engine.begin() as connection:
+        with pytest.raises(sa.exc.IntegrityError):
+            connection.execute(add, {"id": 1})
+        connection.execute(add, {"id": 6})
+    assert failed.value.orig.sqlstate == "25P02"
     with pytest.raises(ZeroDivisionError), engine.begin() as connection:
         connection.execute(sa.text("DELETE FROM orders"))
         raise ZeroDivisionError
@@ -142,6 +152,11 @@ def test_copy(connection: sa.Connection) -> None:
     assert connection.execute(sa.text("SELECT count(*) FROM orders")).scalar() == 3
     with driver(connection).cursor().copy("COPY (SELECT * FROM orders WHERE id = 3) TO STDOUT") as copy:
         assert list(copy.rows()) == [("3", "cy", None)]
+    with (
+        pytest.raises(errors.UniqueViolation),
+        driver(connection).cursor().copy("COPY orders FROM STDIN") as copy,
+    ):
+        copy.write_row((1, "twice", None))
     connection.rollback()
     assert connection.execute(sa.text("SELECT count(*) FROM orders")).scalar() == 2
 
