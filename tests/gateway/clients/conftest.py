@@ -10,13 +10,14 @@ from gateway.clients.jvm import Jvm, started, why_not
 from penstock import Flow
 
 
-@pytest.fixture(autouse=True)
-def shop(flow: Flow) -> None:
+@pytest.fixture
+def flow(flow: Flow) -> Flow:
     flow.sql("CREATE TABLE orders (id BIGINT PRIMARY KEY, customer TEXT, amount DECIMAL(12,2))")
     flow.sql(
         "CREATE MATERIALIZED VIEW totals AS SELECT customer, sum(amount) AS total FROM orders GROUP BY customer"
     )
     flow.sql("INSERT INTO orders VALUES (1, 'ann', 10), (2, 'bob', 5)")
+    return flow
 
 
 @pytest.fixture(scope="session")
