@@ -56,8 +56,8 @@ def why_not() -> str | None:
         return f"pgjdbc is not at {DRIVER}: `make setup` puts it there, and says why if it cannot"
     try:
         find_java()
-    except SparkUnavailable as missing:
-        return f"pgjdbc needs Java: {missing}"
+    except SparkUnavailable:
+        return "pgjdbc needs a Java, and there is none here that Spark could run on: `make setup` says more"
     return None
 
 
