@@ -37,6 +37,13 @@ class Prepared:
     notifies: bool = False  # SELECT pg_notify(...): the statement gives its arguments
     shapes: dict[tuple[int, ...], Any] = field(default_factory=dict)  # found.Shape by the formats of a Bind
 
+    def announced(self, portal_described: bool) -> list[ColumnType] | None:
+        """The types that a client reads the rows of a portal by; None if it is told them with the rows. pgjdbc describes
+        one portal of a statement, and takes the rows of later ones to be like it."""
+        if self.described:
+            return None if self.columns is None else [t for _, t in self.columns]
+        return None if portal_described else self.told
+
 
 @dataclass
 class Portal:
@@ -64,12 +71,8 @@ class Portal:
 
     @property
     def announced(self) -> list[ColumnType] | None:
-        """The types that the client reads its rows by; None if it is told them with the rows. pgjdbc describes one
-        portal of a statement, and takes the rows of later ones to be like it."""
-        prepared = self.prepared
-        if prepared.described:
-            return None if prepared.columns is None else [t for _, t in prepared.columns]
-        return None if self.described else prepared.told
+        """The types that the client reads its rows by; None if it is told them with the rows."""
+        return self.prepared.announced(self.described)
 
     @property
     def columns(self) -> list[tuple[str, ColumnType]] | None:
