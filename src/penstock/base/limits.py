@@ -201,6 +201,9 @@ STARTUP_BYTES_MAX = 10_000
 # Of what a client has sent, this much is read ahead; then it has to wait.
 READ_AHEAD_BYTES_MAX = 1 << 20
 
+# What is taken from a socket at a time.
+RECEIVE_BYTES = 128 << 10
+
 # Clients of one server, and the statements of theirs that run at once; more wait their turn.
 CONNECTIONS_MAX = 1_000
 RUNNING_STATEMENTS_MAX = 32
