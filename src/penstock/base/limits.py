@@ -361,3 +361,10 @@ INTERRUPT_AGAIN_SECONDS = 0.05
 
 # Statements longer than this are not worth remembering.
 REMEMBERED_TEXT_MAX = 4_096
+
+# Bytes of a statement's values that are read in the event loop; more of them would keep other clients waiting.
+DECODED_AT_ONCE_BYTES_MAX = 10_000
+
+# Messages that a connection knows by their bytes, and the longest of them: what drivers say again for each statement.
+REPEATED_MESSAGES_MAX = 256
+REPEATED_MESSAGE_BYTES_MAX = 1_024

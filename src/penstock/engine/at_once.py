@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +13,7 @@ from penstock.engine.point_read import PointRead, point_read
 from penstock.engine.read import with_type_names
 from penstock.engine.showing import arrow_table
 from penstock.sql.tokens import fold, tokenize
+from penstock.state.finder import Place
 from penstock.zset.zset import ZSet
 
 # Types whose values DuckDB would give in the same Arrow type.
@@ -27,14 +26,26 @@ _WORDS = ("SELECT", "AS", "NULL", "TRUE", "FALSE")
 _SYMBOLS = ("(", ")", ",", "+", "-", "*", "||")
 
 
-@dataclass(frozen=True)
 class Found:
     """The rows of a point read, as they lie in the state."""
 
-    read: PointRead
-    rows: ZSet
+    __slots__ = ("_places", "_rows", "one", "read")
 
-    @cached_property
+    def __init__(self, read: PointRead, places: list[Place]) -> None:
+        self.read = read
+        self._places = places
+        self._rows: ZSet | None = None
+        # As a rule it is one row, which is there once: nothing has to be put together.
+        one = len(places) == 1 and places[0][0].weights.item(places[0][1]) == 1
+        self.one: Place | None = places[0] if one else None
+
+    @property
+    def rows(self) -> ZSet:
+        if self._rows is None:
+            self._rows = self.read.rows(self._places)
+        return self._rows
+
+    @property
     def table(self) -> pa.Table:
         schema = self.read.schema
         return with_type_names(arrow_table(self.rows, schema), [t.duck for t in schema.types])
@@ -77,9 +88,9 @@ class AtOnce:
 
 def found_rows(read: PointRead, values: Sequence[Any], index_rows_max: int) -> Found | None:
     """The rows under a key; None if they cannot be found this way."""
-    key = read.columns(values)
-    rows = None if key is None else read.rows(key, index_rows_max)
-    return None if rows is None else Found(read, rows)
+    key = read.values_of(values)
+    places = None if key is None else read.places(key, index_rows_max)
+    return None if places is None else Found(read, places)
 
 
 def _plain(read: PointRead | None) -> PointRead | None:

@@ -17,11 +17,10 @@ import pyarrow as pa
 
 from penstock.engine.catalog import Catalog, MaterializedView, Table, View
 from penstock.engine.consolidate import consolidated
-from penstock.kernels.hashing import hash_columns
 from penstock.sql.binding import Typed
 from penstock.sql.tokens import Token, fold, string_value, tokenize, unquote
-from penstock.state.finder import Finder, Pieces
-from penstock.state.newest import newest_places
+from penstock.state.finder import Finder, Key, Pieces, Place, gathered
+from penstock.state.newest import newest_place
 from penstock.zset.column import Column
 from penstock.zset.types import Schema, SqlType
 from penstock.zset.zset import ZSet
@@ -56,37 +55,35 @@ class PointRead:
         names, types = schema.names, schema.types
         return Schema(tuple(names[i] for i in self.shown), tuple(types[i] for i in self.shown))
 
-    def columns(self, values: Sequence[Any]) -> list[Column] | None:
-        """The key as a row; None if a value could mean something else than a value of the column's type."""
-        found = []
+    def values_of(self, values: Sequence[Any]) -> Key | None:
+        """The key; None if a value could mean something else than a value of the column's type."""
+        found: list[int | str] = []
+        types = self.relation.schema.types
         for position, wanted in zip(self.key, self.wanted, strict=True):
             if isinstance(wanted, Placeholder):
                 if wanted.number > len(values):
                     return None
                 wanted = values[wanted.number - 1]
-            column = _one(self.relation.schema.types[position], wanted)
-            if column is None:
+            value = _one(types[position], wanted)
+            if value is None:
                 return None
-            found.append(column)
+            found.append(value)
         return found
 
-    def rows(self, key: Sequence[Column], index_rows_max: int) -> ZSet | None:
-        """The rows; None while there is no index for them."""
+    def places(self, key: Key, index_rows_max: int) -> list[Place] | None:
+        """Where the rows are, those that others take away too; None while there is no index for them."""
         relation = self.relation
         if isinstance(relation, Table) and relation.keyed is not None:
-            places = newest_places(relation.keyed, hash_columns(key, 1), key)
-            if not places:
-                return _none(self.schema)
-            _, batch, theirs = places[0]
-            columns = tuple([batch.columns[i].take(theirs) for i in self.shown])
-            return ZSet(columns, np.ones(len(theirs), np.int64))
-        found = _finder(relation, self.key).find(_pieces(relation), key, index_rows_max)
-        if found is None:
-            return None
-        if not len(found):
+            return newest_place(relation.keyed, key)
+        return _finder(relation, self.key).find(_pieces(relation), key, index_rows_max)
+
+    def rows(self, places: list[Place]) -> ZSet:
+        """The rows at these places."""
+        if not places:
             return _none(self.schema)
+        found = gathered(places)
         if len(found) > 1 or found.weights[0] != 1:
-            found = consolidated(found, relation.schema.types)
+            found = consolidated(found, self.relation.schema.types)
         return found.select(self.shown)
 
 
@@ -110,8 +107,8 @@ def _finder(relation: Table | MaterializedView, key: tuple[int, ...]) -> Finder:
     return relation.finders[key]
 
 
-def _one(type: SqlType, value: Any) -> Column | None:
-    """A column with this value alone."""
+def _one(type: SqlType, value: Any) -> int | str | None:
+    """The value, if it is plainly one of this type."""
     if isinstance(value, Typed):
         if value.text is None or isinstance(value.text, tuple):
             return None
@@ -120,12 +117,8 @@ def _one(type: SqlType, value: Any) -> Column | None:
         value = value.text
     if type.id in _INTEGERS:
         number = _integer(value)
-        if number is None or number not in _INTEGERS[type.id]:
-            return None
-        return Column(type, np.array([number], np.int64 if type.id == "HUGEINT" else type.numpy))
-    if type.id == "VARCHAR" and isinstance(value, str):
-        return Column(type, pa.array([value], type.arrow))
-    return None
+        return number if number is not None and number in _INTEGERS[type.id] else None
+    return value if type.id == "VARCHAR" and isinstance(value, str) else None
 
 
 def _integer(value: Any) -> int | None:

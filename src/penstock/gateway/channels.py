@@ -47,6 +47,8 @@ class Mailbox:
 
     def take(self) -> bytes:
         """All that wait."""
+        if not self._waiting:
+            return b""
         taken = []
         while self._waiting:
             try:

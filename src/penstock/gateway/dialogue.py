@@ -10,7 +10,12 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from penstock.base.errors import PenstockError, QueryCanceled
-from penstock.base.limits import ENCODE_ROWS_MAX, PREPARED_MAX, REMEMBERED_TEXT_MAX
+from penstock.base.limits import (
+    DECODED_AT_ONCE_BYTES_MAX,
+    ENCODE_ROWS_MAX,
+    PREPARED_MAX,
+    REMEMBERED_TEXT_MAX,
+)
 from penstock.engine.session import Session
 from penstock.gateway import backend as b
 from penstock.gateway import messages as m
@@ -29,6 +34,7 @@ from penstock.gateway.errors import (
     ProtocolError,
     WrongNumber,
 )
+from penstock.gateway.found import AtOnceResult
 from penstock.gateway.notify_command import Listen, Notify, Unlisten
 from penstock.gateway.portals import Portal, Prepared, Values
 from penstock.gateway.prepare_command import Execute
@@ -61,14 +67,17 @@ class Dialogue:
         self.connection = connection
         self._work = Work(session, settings, functions, catalog, outbox)
         self._copy: CopyIn | None = None
-        self._ran: Portal | None = None  # of the query that comes next, which could be run at once
 
     def ready(self) -> bytes:
         """ReadyForQuery, after settings that have changed, the token of a commit and what others have sent by NOTIFY."""
-        status = self._work.status
-        mail = self._work.outbox.mailbox.take() if status == "I" else b""
-        reports, self._work.reports = self._work.reports, []
-        return b"".join([*reports, self._work.commit_notice(), mail, b.ready_for_query(status)])
+        work = self._work
+        status = work.status
+        mail = work.outbox.mailbox.take() if status == "I" else b""
+        told = work.commit_notice()
+        if not (work.reports or told or mail):
+            return b.ready_for_query(status)
+        reports, work.reports = work.reports, []
+        return b"".join([*reports, told, mail, b.ready_for_query(status)])
 
     def mail(self) -> bytes:
         """What can be sent to a client that does nothing just now: notifications, outside of a transaction."""
@@ -80,40 +89,106 @@ class Dialogue:
         """The client has gone: its subscriptions, its transaction and its session end."""
         self._work.close()
 
-    def is_quick(self, message: m.Message) -> bool:
-        """Whether `handle` would wait for nobody, neither DuckDB nor the flow. A statement of which that is so has
-        run then."""
-        work = self._work
-        if isinstance(message, m.Parse):
-            return len(message.sql) <= REMEMBERED_TEXT_MAX
-        if isinstance(message, m.Bind):
-            found = work.statements.get(message.statement)
-            return found is None or (
-                work.types_known(found) and sum(len(v or b"") for v in message.values) < 10_000
-            )
-        if isinstance(message, (m.Execute, m.Describe)):
-            if isinstance(message, m.Describe) and message.kind == "S":
-                prepared = work.statements.get(message.name)
-                return prepared is None or prepared.described
-            portal = work.portals.get(message.name if isinstance(message, m.Describe) else message.portal)
-            return portal is None or work.run_at_once(portal)
-        if isinstance(message, m.Query):
-            return self._query_at_once(message.sql)
-        if work.implicit or work.streams:  # a commit, or the end of a subscription, may have to wait
-            return False
-        return isinstance(message, (m.Sync, m.Close, m.Flush, m.Terminate))
+    # -- what keeps nobody waiting ---------------------------------------------------------
 
-    def _query_at_once(self, sql: str) -> bool:
+    def at_once(self, message: m.Message, out: list[bytes]) -> bool:
+        """Answer a message if that waits for nobody, neither DuckDB nor the flow; False: `handle` has to. A statement
+        may have run then, and `handle` goes on with it."""
+        answer = _AT_ONCE.get(type(message))
+        try:
+            done = answer is not None and answer(self, message, out)
+        except ProtocolError:
+            raise
+        except PenstockError as error:
+            out.extend(self._fail(error))
+            done = True
+        if done:
+            self._work.sweep()
+        return done
+
+    def _parse_at_once(self, message: m.Parse, out: list[bytes]) -> bool:
+        if len(message.sql) > REMEMBERED_TEXT_MAX:
+            return False
+        out += self._parse(message)
+        return True
+
+    def _bind_at_once(self, message: m.Bind, out: list[bytes]) -> bool:
+        found = self._work.statements.get(message.statement)
+        if found is not None:
+            if found.parameters is None and not self._work.types_known(found):
+                return False
+            if message.values and sum([len(v or b"") for v in message.values]) > DECODED_AT_ONCE_BYTES_MAX:
+                return False
+        out += self._bind(message)
+        return True
+
+    def _describe_at_once(self, message: m.Describe, out: list[bytes]) -> bool:
+        work = self._work
+        if message.kind == "S":
+            prepared = work.statements.get(message.name)
+            if prepared is not None and not prepared.described:
+                return False
+        else:
+            portal = work.portals.get(message.name)
+            if portal is not None:
+                if not work.run_at_once(portal):
+                    return False
+                if type(portal.result) is AtOnceResult:
+                    out.append(portal.result.description)
+                    return True
+        out.extend(self._describe(message))
+        return True
+
+    def _execute_at_once(self, message: m.Execute, out: list[bytes]) -> bool:
+        portal = self._work.portals.get(message.portal)
+        if portal is not None:
+            if not self._work.run_at_once(portal):
+                return False
+            if not message.rows_max and _give_all(portal, out):
+                return True
+        out.extend(self._execute(message))
+        return True
+
+    def _query_at_once(self, message: m.Query, out: list[bytes]) -> bool:
+        work, sql = self._work, message.sql
         if len(sql) > REMEMBERED_TEXT_MAX or ";" in sql[:-1]:
             return False
         try:
-            portal = Portal(self._work.prepare(sql.removesuffix(";"), ()), [], ())
+            portal = Portal(work.prepare(sql.removesuffix(";"), ()), [], ())
         except PenstockError:
             return False
-        if not self._work.run_at_once(portal):
+        if not work.run_at_once(portal):
             return False
-        self._ran = portal
+        work.drop_portal("")
+        if portal.result is not None:
+            out.append(portal.result.description)
+        if not _give_all(portal, out):
+            out.extend(self._send(portal, None))
+        work.forget_portals()
+        out.append(self.ready())
         return True
+
+    def _sync_at_once(self, message: m.Sync, out: list[bytes]) -> bool:
+        if self._may_wait():
+            return False
+        self._work.forget_portals()
+        out.append(self.ready())
+        return True
+
+    def _close_at_once(self, message: m.Close, out: list[bytes]) -> bool:
+        if self._may_wait():
+            return False
+        out += self._close(message)
+        return True
+
+    def _nothing_at_once(self, message: m.Flush | m.Terminate, out: list[bytes]) -> bool:
+        return not self._may_wait()
+
+    def _may_wait(self) -> bool:
+        """For a commit, or for the end of a subscription."""
+        return self._work.implicit or bool(self._work.streams)
+
+    # -- all messages ----------------------------------------------------------------------
 
     def handle(self, message: m.Message) -> Iterator[bytes]:
         """What to send in answer to a message."""
@@ -167,15 +242,6 @@ class Dialogue:
 
     def _query(self, message: m.Query) -> Iterator[bytes]:
         work, sql = self._work, message.sql
-        if self._ran is not None:
-            portal, self._ran = self._ran, None
-            work.drop_portal("")
-            if portal.result is not None:
-                yield portal.result.description
-            yield from self._send(portal, None)
-            work.forget_portals()
-            yield self.ready()
-            return
         pieces = split(sql)
         work.drop_portal("")
         if not pieces:
@@ -379,6 +445,30 @@ def _changes(prepared: Prepared) -> bool:
     return isinstance(prepared.statement, CHANGES)
 
 
+def _give_all(portal: Portal, out: list[bytes]) -> bool:
+    """The rows of a query that ran at once and how it ended, if nothing else is to be said and none are gone yet."""
+    result = portal.result
+    if type(result) is not AtOnceResult or portal.notices or portal.reports:
+        return False
+    rows = result.all_rows()
+    if rows is None:
+        return False
+    out += (rows, b.SELECTED_ONE if result.at == 1 else b.command_complete(f"SELECT {result.at}"))
+    portal.tag, portal.done = f"SELECT {result.at}", True
+    return True
+
+
+_AT_ONCE: dict[type[m.Message], Callable[[Dialogue, Any, list[bytes]], bool]] = {
+    m.Query: Dialogue._query_at_once,
+    m.Parse: Dialogue._parse_at_once,
+    m.Bind: Dialogue._bind_at_once,
+    m.Describe: Dialogue._describe_at_once,
+    m.Execute: Dialogue._execute_at_once,
+    m.Sync: Dialogue._sync_at_once,
+    m.Close: Dialogue._close_at_once,
+    m.Flush: Dialogue._nothing_at_once,
+    m.Terminate: Dialogue._nothing_at_once,
+}
 _ANSWERS: dict[type[m.Message], Callable[[Dialogue, Any], Iterable[bytes]]] = {
     m.Query: Dialogue._query,
     m.Parse: Dialogue._parse,

@@ -11,14 +11,17 @@ import pyarrow as pa
 
 from penstock.base.limits import ENCODE_ROWS_MAX
 from penstock.engine.at_once import Found
+from penstock.engine.point_read import PointRead
 from penstock.gateway import backend as b
 from penstock.gateway.encode import data_rows
 from penstock.gateway.portals import Prepared
 from penstock.gateway.result import Result, answer_types, check_announced, fields, spread
 from penstock.gateway.types import ColumnType, column_type
 from penstock.gateway.values import Encoder, encoder, raw
+from penstock.state.finder import Piece, value_at
 from penstock.zset.column import Column
 from penstock.zset.interchange import to_arrow
+from penstock.zset.types import SqlType
 
 _COUNT = struct.Struct(">H").pack
 _LENGTH = struct.Struct(">i").pack
@@ -33,20 +36,24 @@ class Shape:
     names: list[str]
     types: list[ColumnType]
     formats: list[int]
-    encoders: list[Encoder]
+    cells: list[tuple[int, Encoder, bool]]  # of a point read: where a column stands, whether a number is its value
     description: bytes
     fixed: bytes | None  # the rows, if they are always the same
+    source: object  # of what: another catalog has other columns
 
 
 def at_once_result(prepared: Prepared, formats: tuple[int, ...], found: Found | pa.Table) -> Result:
     """The rows of `Session.at_once` as a result."""
     shape = prepared.shapes.get(formats)
-    if shape is None:
-        shape = prepared.shapes[formats] = _shape(prepared, formats, found)
+    source = found.read if isinstance(found, Found) else found
+    if shape is None or shape.source is not source:
+        shape = prepared.shapes[formats] = _shape(prepared, formats, found, source)
     return AtOnceResult(shape, found)
 
 
-def _shape(prepared: Prepared, formats: tuple[int, ...], found: Found | pa.Table) -> Shape:
+def _shape(
+    prepared: Prepared, formats: tuple[int, ...], found: Found | pa.Table, source: PointRead | pa.Table
+) -> Shape:
     if isinstance(found, Found):
         schema = found.read.schema
         names, types = list(schema.names), [column_type(t.duck) for t in schema.types]
@@ -56,9 +63,14 @@ def _shape(prepared: Prepared, formats: tuple[int, ...], found: Found | pa.Table
     check_announced(None if announced is None else [t for _, t in announced], types)
     each = spread(formats, len(types))
     columns = list(zip(names, types, strict=True))
+    cells: list[tuple[int, Encoder, bool]] = []
+    if isinstance(found, Found):
+        inner = found.read.schema.types
+        encoders = [encoder(t, f) for t, f in zip(types, each, strict=True)]
+        cells = [(p, e, _is_plain(t)) for p, e, t in zip(found.read.shown, encoders, inner, strict=True)]
     return Shape(
-        names, types, each, [encoder(t, f) for t, f in zip(types, each, strict=True)],
-        b.row_description(fields(columns, each)), None if isinstance(found, Found) else data_rows(found, types, each),
+        names, types, each, cells, b.row_description(fields(columns, each)),
+        None if isinstance(found, Found) else data_rows(found, types, each), source,
     )  # fmt: skip
 
 
@@ -91,29 +103,59 @@ class AtOnceResult(Result):
     def at_hand(self) -> float:
         if self._table is not None:
             return super().at_hand
-        return len(self._found.rows) if isinstance(self._found, Found) else self._found.num_rows
+        found = self._found
+        if not isinstance(found, Found):
+            return int(found.num_rows)
+        return 1 if found.one is not None else len(found.rows)
 
     def close(self) -> None:
         self._table = _NO_ROWS
 
     def fetch(self, count: int | None) -> Iterator[bytes]:
-        found = self._found
-        if count is not None or self._table is not None:
-            yield from super().fetch(count)
-        elif self._shape.fixed is not None:
-            assert not isinstance(found, Found)
-            self.at, self._table = found.num_rows, _NO_ROWS  # they are given
-            yield self._shape.fixed
-        elif (found.rows.weights != 1).any():
+        rows = self.all_rows() if count is None else None
+        if rows is None:
             yield from super().fetch(count)
         else:
-            self.at, self._table = len(found.rows), _NO_ROWS
-            yield self._encoded(found.rows.columns)
+            yield rows
 
-    def _encoded(self, columns: tuple[Column, ...]) -> bytes:
+    def all_rows(self) -> bytes | None:
+        """DataRow messages for all rows; None if some are gone, or they have to be put together in another way."""
+        if self._table is not None:
+            return None
+        found, fixed = self._found, self._shape.fixed
+        if not isinstance(found, Found):
+            assert fixed is not None
+            rows, count = fixed, found.num_rows
+        elif found.one is not None:
+            rows, count = self._encoded(*found.one), 1
+        else:
+            zset = found.rows
+            if (zset.weights != 1).any():
+                return None
+            rows, count = self._all_encoded(zset.columns), len(zset)
+        self.at, self._table = count, _NO_ROWS  # they are given
+        return rows
+
+    def _encoded(self, piece: Piece, row: int) -> bytes:
+        """One row as it lies in the state."""
+        cells = self._shape.cells
+        parts = [_COUNT(len(cells))]
+        columns = piece.columns
+        for (position, encode, plain), type in zip(cells, self.types, strict=True):
+            column = columns[position]
+            value = value_at(column, row) if plain else _values(column.slice(row, row + 1), type)[0]
+            if value is None:
+                parts.append(_NULL)
+            else:
+                cell = encode(value)
+                parts += (_LENGTH(len(cell)), cell)
+        body = b"".join(parts)
+        return b"D" + _LENGTH(len(body) + 4) + body
+
+    def _all_encoded(self, columns: tuple[Column, ...]) -> bytes:
         head = _COUNT(len(columns))
         encoded = []
-        for column, type, encode in zip(columns, self.types, self._shape.encoders, strict=True):
+        for column, type, (_, encode, _) in zip(columns, self.types, self._shape.cells, strict=True):
             encoded.append([None if v is None else encode(v) for v in _values(column, type)])
         messages = []
         for row in zip(*encoded, strict=True):
@@ -123,6 +165,11 @@ class AtOnceResult(Result):
             body = b"".join(parts)
             messages.append(b"D" + _LENGTH(len(body) + 4) + body)
         return b"".join(messages)
+
+
+def _is_plain(type: SqlType) -> bool:
+    """Whether `value_at` gives what the encoders take."""
+    return type.id == "VARCHAR" if type.kind == "arrow" else type.id != "DECIMAL"
 
 
 def _values(column: Column, type: ColumnType) -> list[Any]:

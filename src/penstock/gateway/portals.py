@@ -35,7 +35,7 @@ class Prepared:
     shapes: dict[tuple[int, ...], Any] = field(default_factory=dict)  # found.Shape by the formats of a Bind
 
 
-@dataclass
+@dataclass(slots=True)
 class Portal:
     """A statement with its values, and its rows once it has run. Cursors are portals."""
 

@@ -218,12 +218,13 @@ class Client(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._connection.receive(bytes(self.server.came[:nbytes]))
+        if self._idle and self._dialogue is not None and self._at_once(self._dialogue):
+            return
         if self._reading and self._connection.waiting_bytes > READ_AHEAD_BYTES_MAX and self._transport:
             self._reading = False
             self._transport.pause_reading()
-        if not self._idle or self._dialogue is None or not self._at_once(self._dialogue):
-            self._idle = False
-            self._arrived.set()
+        self._idle = False
+        self._arrived.set()
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -434,10 +435,9 @@ class Client(asyncio.BufferedProtocol):
         out: list[bytes] = []
         try:
             while (message := self._connection.next_message()) is not None:
-                if not dialogue.is_quick(message):
+                if not dialogue.at_once(message, out):
                     self._held = message
                     break
-                out.extend(dialogue.handle(message))
         except ProtocolError as error:
             out.append(error_report(error, severity="FATAL"))
         except Exception as error:

@@ -197,9 +197,10 @@ class Work:
         state = self.session.catalog_state()
         if state != self._prepared_for:
             self._prepared, self._prepared_for = Remembered(), state
-        return self._prepared.get((sql, oids), lambda _: self._read(sql, oids))
+        return self._prepared.get((sql, oids), self._read)
 
-    def _read(self, sql: str, oids: tuple[int, ...]) -> Prepared:
+    def _read(self, text: tuple[str, tuple[int, ...]]) -> Prepared:
+        sql, oids = text
         call = pg_notify_call(sql)
         if call is not None:
             return Prepared(call, None, parse(call)[0], oids, notifies=True)
@@ -235,7 +236,7 @@ class Work:
 
     def forget_portals(self) -> None:
         """Portals end with their transaction; cursors that hold their rows do not."""
-        if self.session.transaction is None:
+        if self.portals and self.session.transaction is None:
             for name in [name for name, portal in self.portals.items() if not portal.hold]:
                 self.drop_portal(name)
 
@@ -332,18 +333,19 @@ class Work:
             return False  # its rows are waited for
         if not portal.tag:
             prepared = portal.prepared
+            command, statement = prepared.command, prepared.statement
             try:
-                if isinstance(prepared.command, (c.SetSetting, c.ShowSetting)):
+                if command is not None and isinstance(command, (c.SetSetting, c.ShowSetting)):
                     self.run(portal)
                 elif (
-                    prepared.statement is None
+                    statement is None
                     or prepared.notifies
                     or self.failed
                     or not self.settings.freshness.holds()
                 ):
                     return False
                 else:
-                    found = self.session.at_once(prepared.statement, portal.values, wait=False)
+                    found = self.session.at_once(statement, portal.values, wait=False)
                     if found is None:
                         return False
                     portal.result = at_once_result(prepared, portal.formats, found)
