@@ -8,9 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.base.limits import REMEMBERED_ANSWERS_MAX, REMEMBERED_TEXT_MAX
+from penstock.engine.access import Access
 from penstock.engine.core import Core
 from penstock.engine.point_read import PointRead, point_read
 from penstock.engine.read import with_type_names
+from penstock.engine.rights import require
 from penstock.engine.showing import arrow_table
 from penstock.sql.tokens import fold, tokenize
 from penstock.state.finder import Place
@@ -52,25 +54,40 @@ class Found:
 
 
 class AtOnce:
-    """The texts that one session has come with. `functions` answer with a constant of the session's."""
+    """The texts that one session has come with. `functions` answer with a constant of the session's; `role` is who
+    asks."""
 
-    def __init__(self, functions: Collection[str] = ()) -> None:
+    def __init__(self, functions: Collection[str] = (), role: str | None = None) -> None:
         self._functions = functions
+        self._role = role
         self._reads: dict[str, PointRead | None] = {}
-        self._reads_for: tuple[Core, int] | None = None
+        self._reads_for: tuple[Core, int, Access] | None = None
         self._answers: dict[str, pa.Table] = {}
 
     def look(self, core: Core, sql: str) -> PointRead | None:
-        """What a text asks for, if that is the rows under a key."""
-        state = core, core.catalog.changes
-        if self._reads_for != state or len(self._reads) >= REMEMBERED_ANSWERS_MAX:
+        """What a text asks for, if that is the rows under a key. Raises InsufficientPrivilege if the role may not
+        read them."""
+        catalog, known = core.catalog, self._reads_for
+        # Whatever changes a definition or a right makes another number or another `Access`: what is remembered was
+        # found, and allowed, under these.
+        if (
+            known is None
+            or known[0] is not core
+            or known[1] != catalog.changes
+            or known[2] is not catalog.access
+            or len(self._reads) >= REMEMBERED_ANSWERS_MAX
+        ):
             self._reads.clear()
-            self._reads_for = state
-        if sql not in self._reads:
-            if len(sql) > REMEMBERED_TEXT_MAX:
-                return None
-            self._reads[sql] = _plain(point_read(core.catalog, sql))
-        return self._reads[sql]
+            self._reads_for = core, catalog.changes, catalog.access
+        if sql in self._reads:
+            return self._reads[sql]
+        if len(sql) > REMEMBERED_TEXT_MAX:
+            return None
+        read = _plain(point_read(catalog, sql))
+        if read is not None:
+            require(catalog.access, self._role, "select", read.relation)
+        self._reads[sql] = read
+        return read
 
     def constant(self, sql: str) -> pa.Table | None:
         """The answer, if it has been given before and is always the same."""

@@ -36,7 +36,7 @@ from penstock.gateway.errors import (
 )
 from penstock.gateway.found import AtOnceResult
 from penstock.gateway.notify_command import Listen, Notify, Unlisten
-from penstock.gateway.portals import Portal, Prepared, Values
+from penstock.gateway.portals import Portal, Prepared
 from penstock.gateway.prepare_command import Execute
 from penstock.gateway.protocol import Connection
 from penstock.gateway.reports import Notice, error_report, notice_report
@@ -50,6 +50,9 @@ from penstock.sql import statements as st
 from penstock.sql.parse import split
 
 CHANGES = (st.Insert, st.Update, st.Delete, st.Truncate)
+# What drivers send after Bind of the unnamed portal, and whether Describe is there: libpq has it, JDBC and asyncpg not.
+_DESCRIBE, _EXECUTE_AND_SYNC = b"D\0\0\0\6P\0", b"E\0\0\0\x09\0\0\0\0\0S\0\0\0\4"
+_REST_OF_QUERY = {_DESCRIBE + _EXECUTE_AND_SYNC: True, _EXECUTE_AND_SYNC: False}
 
 
 class Dialogue:
@@ -102,7 +105,7 @@ class Dialogue:
         except PenstockError as error:
             out.extend(self._fail(error))
             done = True
-        if done:
+        if self._work.streams and done:
             self._work.sweep()
         return done
 
@@ -119,7 +122,34 @@ class Dialogue:
                 return False
             if message.values and sum([len(v or b"") for v in message.values]) > DECODED_AT_ONCE_BYTES_MAX:
                 return False
+            described = _REST_OF_QUERY.get(self.connection.rest())
+            if described is not None and self._whole_at_once(message, found, described, out):
+                self.connection.rest_is_read()
+                return True
         out += self._bind(message)
+        return True
+
+    def _whole_at_once(self, message: m.Bind, prepared: Prepared, described: bool, out: list[bytes]) -> bool:
+        """With a Bind has come all that drivers send after it. If its rows are at hand, nothing has to be kept from one
+        of these messages to the next."""
+        work = self._work
+        if message.portal or prepared.command is not None or self._may_wait():
+            return False
+        try:
+            portal = self._bound(message, prepared)
+            if not work.run_at_once(portal):
+                return False
+        except PenstockError:  # message by message it comes to the same, and the client is told
+            return False
+        out.append(b.BIND_COMPLETE)
+        if described and portal.result is not None:
+            out.append(portal.result.description)
+        if not _give_all(portal, out):
+            out.extend(self._send(portal, None))
+        work.drop_portal("")
+        work.portals[""] = portal
+        work.forget_portals()
+        out.append(self.ready())
         return True
 
     def _describe_at_once(self, message: m.Describe, out: list[bytes]) -> bool:
@@ -342,7 +372,14 @@ class Dialogue:
         if len(work.portals) >= PREPARED_MAX:
             raise NotSupported(f"more than {PREPARED_MAX} portals", hint="Close some.")
         work.check_not_failed(prepared.statement)
-        work.work_out(prepared, columns=False)
+        portal = self._bound(message, prepared)
+        work.drop_portal(message.portal)
+        work.portals[message.portal] = portal
+        return (b.BIND_COMPLETE,)
+
+    def _bound(self, message: m.Bind, prepared: Prepared) -> Portal:
+        """The statement with the values that have come for it."""
+        self._work.work_out(prepared, columns=False)
         types = prepared.parameters or ()
         if len(message.values) != len(types):
             raise WrongNumber(
@@ -352,14 +389,9 @@ class Dialogue:
         formats = spread(message.formats, len(types))
         if isinstance(prepared.command, CatalogQuery):
             raw = RawValues(message.values, formats)
-            portal = Portal(prepared, [], message.result_formats, raw=raw)
-        else:
-            items = zip(message.values, formats, types, prepared.ducks, strict=True)
-            values: Values = [decoded(*item) for item in items]
-            portal = Portal(prepared, values, message.result_formats)
-        work.drop_portal(message.portal)
-        work.portals[message.portal] = portal
-        return (b.BIND_COMPLETE,)
+            return Portal(prepared, [], message.result_formats, raw=raw)
+        items = zip(message.values, formats, types, prepared.ducks, strict=True)
+        return Portal(prepared, [decoded(*item) for item in items], message.result_formats)
 
     def _describe(self, message: m.Describe) -> Iterator[bytes]:
         if message.kind == "S":

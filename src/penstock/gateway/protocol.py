@@ -173,6 +173,16 @@ class Connection:
             at += 1 + length
         return False
 
+    def rest(self) -> bytes:
+        """What has come and has not been read."""
+        if self._came:
+            self._gather()
+        return bytes(self._buffer[self._at :])
+
+    def rest_is_read(self) -> None:
+        """What `rest` gave was messages of an extended query up to a Sync, and is answered."""
+        self._buffer, self._at, self._extended = b"", 0, False
+
     def _gather(self) -> None:
         """Put what has come to what is left, and let go of what has been read."""
         left = self._buffer
