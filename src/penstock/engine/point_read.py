@@ -19,7 +19,7 @@ from penstock.engine.catalog import Catalog, MaterializedView, Table, View
 from penstock.engine.consolidate import consolidated
 from penstock.sql.binding import Typed
 from penstock.sql.tokens import Token, fold, string_value, tokenize, unquote
-from penstock.state.finder import Finder, Key, Pieces, Place, gathered
+from penstock.state.finder import Finder, Key, Place, gathered
 from penstock.state.newest import newest_place
 from penstock.zset.column import Column
 from penstock.zset.types import Schema, SqlType
@@ -55,27 +55,49 @@ class PointRead:
         names, types = schema.names, schema.types
         return Schema(tuple(names[i] for i in self.shown), tuple(types[i] for i in self.shown))
 
+    @cached_property
+    def _wanted(self) -> list[tuple[int | None, Any, range | None]]:
+        """For each column of the key: the place of its value, or else the value; the integers that it can hold."""
+        types = [self.relation.schema.types[position] for position in self.key]
+        return [
+            (w.number - 1, None, _INTEGERS.get(t.id)) if isinstance(w, Placeholder) else (None, w, _INTEGERS.get(t.id))
+            for w, t in zip(self.wanted, types, strict=True)
+        ]  # fmt: skip
+
     def values_of(self, values: Sequence[Any]) -> Key | None:
         """The key; None if a value could mean something else than a value of the column's type."""
         found: list[int | str] = []
-        types = self.relation.schema.types
-        for position, wanted in zip(self.key, self.wanted, strict=True):
-            if isinstance(wanted, Placeholder):
-                if wanted.number > len(values):
+        for place, value, integers in self._wanted:
+            if place is not None:
+                if place >= len(values):
                     return None
-                wanted = values[wanted.number - 1]
-            value = _one(types[position], wanted)
+                value = values[place]
+            if isinstance(value, Typed):
+                if value.type not in _INTEGERS if integers is not None else value.type != "VARCHAR":
+                    return None
+                value = value.text
+            if integers is not None:
+                value = _integer(value, integers)
+            elif not isinstance(value, str):
+                return None
             if value is None:
                 return None
             found.append(value)
         return found
 
+    @cached_property
+    def _finder(self) -> Finder:
+        return self.relation.finders.setdefault(self.key, Finder(self.key))
+
     def places(self, key: Key, index_rows_max: int) -> list[Place] | None:
         """Where the rows are, those that others take away too; None while there is no index for them."""
         relation = self.relation
-        if isinstance(relation, Table) and relation.keyed is not None:
+        if isinstance(relation, MaterializedView):
+            return self._finder.find(relation.contents.pieces(), key, index_rows_max)
+        if relation.keyed is not None:
             return newest_place(relation.keyed, key)
-        return _finder(relation, self.key).find(_pieces(relation), key, index_rows_max)
+        assert relation.bag is not None
+        return self._finder.find(relation.bag.pieces(), key, index_rows_max)
 
     def rows(self, places: list[Place]) -> ZSet:
         """The rows at these places."""
@@ -95,37 +117,16 @@ def _empty(type: SqlType) -> Any:
     return pa.nulls(0, type.arrow) if type.kind == "arrow" else np.zeros(0, type.numpy)
 
 
-def _pieces(relation: Table | MaterializedView) -> Pieces:
-    bag = relation.contents if isinstance(relation, MaterializedView) else relation.bag
-    assert bag is not None
-    return bag.pieces()
-
-
-def _finder(relation: Table | MaterializedView, key: tuple[int, ...]) -> Finder:
-    if key not in relation.finders:
-        relation.finders[key] = Finder(key)
-    return relation.finders[key]
-
-
-def _one(type: SqlType, value: Any) -> int | str | None:
-    """The value, if it is plainly one of this type."""
-    if isinstance(value, Typed):
-        if value.text is None or isinstance(value.text, tuple):
-            return None
-        if value.type not in _INTEGERS if type.id in _INTEGERS else value.type != "VARCHAR":
-            return None
-        value = value.text
-    if type.id in _INTEGERS:
-        number = _integer(value)
-        return number if number is not None and number in _INTEGERS[type.id] else None
-    return value if type.id == "VARCHAR" and isinstance(value, str) else None
-
-
-def _integer(value: Any) -> int | None:
+def _integer(value: Any, integers: range) -> int | None:
+    """The integer, if it is plainly one of these."""
     if isinstance(value, str):
         digits = value.removeprefix("-")
-        return int(value) if digits.isascii() and digits.isdigit() and len(digits) < 20 else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+        if not digits.isascii() or not digits.isdigit() or len(digits) >= 20:
+            return None
+        value = int(value)
+    elif not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if value in integers else None
 
 
 # -- recognising them ------------------------------------------------------------------------------

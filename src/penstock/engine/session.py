@@ -288,7 +288,8 @@ class Session:
         where the flow is at work."""
         found = self._find(s, values, wait)
         if found is not None:
-            self._count(s)
+            self.statements += 1
+            self._flow.meter.statement("query")
         return found
 
     def _find(self, s: st.Statement, values: Parameters = (), wait: bool = True) -> Found | pa.Table | None:

@@ -45,10 +45,12 @@ class Mailbox:
             self._waiting.append(notification)
         self._wake()
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._waiting
+
     def take(self) -> bytes:
         """All that wait."""
-        if not self._waiting:
-            return b""
         taken = []
         while self._waiting:
             try:

@@ -25,7 +25,7 @@ from penstock.gateway.channels import Outbox
 from penstock.gateway.copy_command import Copy, CopyOptions
 from penstock.gateway.copy_in import CopyIn
 from penstock.gateway.copy_out import CopyOut
-from penstock.gateway.decode import decoded
+from penstock.gateway.decode import decoder
 from penstock.gateway.errors import (
     DuplicateCursor,
     DuplicateStatement,
@@ -75,10 +75,10 @@ class Dialogue:
         """ReadyForQuery, after settings that have changed, the token of a commit and what others have sent by NOTIFY."""
         work = self._work
         status = work.status
+        if not work.has_more_to_say:
+            return b.ready_for_query(status)
         mail = work.outbox.mailbox.take() if status == "I" else b""
         told = work.commit_notice()
-        if not (work.reports or told or mail):
-            return b.ready_for_query(status)
         reports, work.reports = work.reports, []
         return b"".join([*reports, told, mail, b.ready_for_query(status)])
 
@@ -147,7 +147,8 @@ class Dialogue:
         if not _give_all(portal, out):
             out.extend(self._send(portal, None))
         work.drop_portal("")
-        work.portals[""] = portal
+        if work.session.transaction is not None:
+            work.portals[""] = portal
         work.forget_portals()
         out.append(self.ready())
         return True
@@ -386,12 +387,15 @@ class Dialogue:
                 f"bind message supplies {len(message.values)} parameters, but prepared statement "
                 f'"{message.statement}" requires {len(types)}'
             )
-        formats = spread(message.formats, len(types))
         if isinstance(prepared.command, CatalogQuery):
-            raw = RawValues(message.values, formats)
+            raw = RawValues(message.values, spread(message.formats, len(types)))
             return Portal(prepared, [], message.result_formats, raw=raw)
-        items = zip(message.values, formats, types, prepared.ducks, strict=True)
-        return Portal(prepared, [decoded(*item) for item in items], message.result_formats)
+        decoders = prepared.decoders.get(message.formats)
+        if decoders is None:
+            each = zip(spread(message.formats, len(types)), types, prepared.ducks, strict=True)
+            decoders = prepared.decoders[message.formats] = [decoder(*item) for item in each]
+        values = [decode(value) for decode, value in zip(decoders, message.values, strict=True)]
+        return Portal(prepared, values, message.result_formats)
 
     def _describe(self, message: m.Describe) -> Iterator[bytes]:
         if message.kind == "S":

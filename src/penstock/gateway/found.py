@@ -25,8 +25,13 @@ from penstock.zset.types import SqlType
 
 _COUNT = struct.Struct(">H").pack
 _LENGTH = struct.Struct(">i").pack
+_HEAD = struct.Struct(">ciH").pack
 _NULL = b"\xff\xff\xff\xff"
 _NO_ROWS = pa.table({})
+
+
+# Where a column stands, how its values become bytes, and its type where `value_at` gives something else than the values.
+Cell = tuple[int, Encoder, ColumnType | None]
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class Shape:
     names: list[str]
     types: list[ColumnType]
     formats: list[int]
-    cells: list[tuple[int, Encoder, bool]]  # of a point read: where a column stands, whether a number is its value
+    cells: list[Cell]  # of a point read
     description: bytes
     fixed: bytes | None  # the rows, if they are always the same
     source: object  # of what: another catalog has other columns
@@ -63,11 +68,11 @@ def _shape(
     check_announced(None if announced is None else [t for _, t in announced], types)
     each = spread(formats, len(types))
     columns = list(zip(names, types, strict=True))
-    cells: list[tuple[int, Encoder, bool]] = []
+    cells: list[Cell] = []
     if isinstance(found, Found):
-        inner = found.read.schema.types
-        encoders = [encoder(t, f) for t, f in zip(types, each, strict=True)]
-        cells = [(p, e, _is_plain(t)) for p, e, t in zip(found.read.shown, encoders, inner, strict=True)]
+        ours = found.read.schema.types
+        for position, type, format, inner in zip(found.read.shown, types, each, ours, strict=True):
+            cells.append((position, encoder(type, format), None if _is_plain(inner) else type))
     return Shape(
         names, types, each, cells, b.row_description(fields(columns, each)),
         None if isinstance(found, Found) else data_rows(found, types, each), source,
@@ -138,19 +143,19 @@ class AtOnceResult(Result):
 
     def _encoded(self, piece: Piece, row: int) -> bytes:
         """One row as it lies in the state."""
-        cells = self._shape.cells
-        parts = [_COUNT(len(cells))]
-        columns = piece.columns
-        for (position, encode, plain), type in zip(cells, self.types, strict=True):
+        columns, cells = piece.columns, self._shape.cells
+        parts, size = [b""], 6 + 4 * len(cells)
+        for position, encode, type in cells:
             column = columns[position]
-            value = value_at(column, row) if plain else _values(column.slice(row, row + 1), type)[0]
+            value = value_at(column, row) if type is None else _values(column.slice(row, row + 1), type)[0]
             if value is None:
                 parts.append(_NULL)
             else:
                 cell = encode(value)
+                size += len(cell)
                 parts += (_LENGTH(len(cell)), cell)
-        body = b"".join(parts)
-        return b"D" + _LENGTH(len(body) + 4) + body
+        parts[0] = _HEAD(b"D", size, len(cells))
+        return b"".join(parts)
 
     def _all_encoded(self, columns: tuple[Column, ...]) -> bytes:
         head = _COUNT(len(columns))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,8 @@ from penstock.sql.binding import Typed
 if TYPE_CHECKING:
     from penstock.gateway.stream import Stream
 
-Values = list[Typed | str | None]
+Value = Typed | str | None
+Values = list[Value]
 
 
 @dataclass
@@ -32,7 +34,9 @@ class Prepared:
     columns: list[tuple[str, ColumnType]] | None = None
     described: bool = False
     notifies: bool = False  # SELECT pg_notify(...): the statement gives its arguments
-    shapes: dict[tuple[int, ...], Any] = field(default_factory=dict)  # found.Shape by the formats of a Bind
+    # By the formats of a Bind: found.Shape, and how to read the values.
+    shapes: dict[tuple[int, ...], Any] = field(default_factory=dict)
+    decoders: dict[tuple[int, ...], list[Callable[[bytes | None], Value]]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -60,7 +60,9 @@ DROPPED: dict[State, tuple[type[m.Message], ...]] = {
 }
 _SETS = {state: (frozenset(ACCEPTED.get(state, ())), frozenset(DROPPED.get(state, ()))) for state in State}
 _EXTENDED_SET = frozenset(_EXTENDED)
-_OFTEN_ALIKE = frozenset(b"QPDECSH")  # those that come with the same bytes again and again, and hold no secrets
+_OFTEN_ALIKE = frozenset(
+    b"QPBDECSH"
+)  # those that come with the same bytes again and again, and hold no secrets
 
 
 class Connection:
@@ -156,6 +158,8 @@ class Connection:
         """A message that will come again as likely as not: drivers say the same for each statement but for its
         values, and those are in Bind."""
         message = m.read_message(data[:1], data[5:])
+        if isinstance(message, m.Bind) and message.values:
+            return message
         if len(self._known) >= REPEATED_MESSAGES_MAX:
             self._known.clear()
         self._known[data] = message

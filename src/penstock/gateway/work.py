@@ -7,6 +7,7 @@ from collections.abc import Collection
 from penstock.base.errors import PenstockError, SqlSyntaxError, TransactionError, TransactionFailed
 from penstock.base.limits import ENCODE_ROWS_MAX
 from penstock.engine.access import SUPERUSER
+from penstock.engine.at_once import Found
 from penstock.engine.session import Answer, Session
 from penstock.gateway import backend as b
 from penstock.gateway import commands as c
@@ -116,6 +117,13 @@ class Work:
         self.outbox.add(letter)
         if self.session.transaction is None:
             self.outbox.send()
+
+    @property
+    def has_more_to_say(self) -> bool:
+        """Whether there is something for the client before it is told that the server is ready."""
+        return (
+            bool(self.reports) or self.session.last_commit != self._told or not self.outbox.mailbox.is_empty
+        )
 
     def commit_notice(self) -> bytes:
         """The token of a commit that the client has not been told of, if it wants to be."""
@@ -350,6 +358,8 @@ class Work:
                         return False
                     portal.result = at_once_result(prepared, portal.formats, found)
                     portal.tag = "SELECT"
+                    if isinstance(found, Found) and found.one is not None:
+                        return True
             except PenstockError:  # the usual way comes to the same, and tells the client
                 return False
         return portal.result is None or portal.result.at_hand <= ENCODE_ROWS_MAX

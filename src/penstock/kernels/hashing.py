@@ -66,11 +66,10 @@ def hash_plain(values: Sequence[int | str]) -> int:
     >>> hash_plain([-7]) == int(hash_columns([from_pylist(BIGINT, [-7])], 1)[0])
     True
     """
-    hash: int | None = None
-    for value in values:
+    hash = 0
+    for place, value in enumerate(values):
         found = _hash_one(value.encode()) if isinstance(value, str) else _mix_int(value)
-        hash = found if hash is None else _mix_int(((hash * 3) & _MASK) ^ found)
-    hash = hash or 0
+        hash = _mix_int(((hash * 3) & _MASK) ^ found) if place else found
     return hash if COLLIDE_BITS is None else hash & (_MASK ^ (_MASK >> COLLIDE_BITS))
 
 

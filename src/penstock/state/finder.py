@@ -8,7 +8,7 @@ as often as all pieces together say.
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -39,41 +39,41 @@ class Pieces(NamedTuple):
 class PieceIndex:
     """The rows of one piece in the order of the hashes of some columns."""
 
-    __slots__ = ("_hashes", "_order", "piece")
+    __slots__ = ("hashes", "order", "piece")
 
     def __init__(self, piece: Piece, positions: Sequence[int]) -> None:
         self.piece = piece
         found = hash_columns([piece.columns[p] for p in positions], len(piece.weights))
         order = np.argsort(found, kind="stable")
-        # Looked up one at a time: as memory, each look is a third of what numpy takes for it.
-        self._hashes = found[order].data
-        self._order = (order.astype(np.uint32) if len(order) < 2**32 else order).data
-
-    def places(self, hash: int) -> Sequence[int]:
-        return [self._order[at] for at in equal_hashes(self._hashes, hash)]
+        # As memory, because they are looked at one by one: numpy makes an object of its own for each.
+        self.hashes = found[order].data
+        self.order = (order.astype(np.uint32) if len(order) < 2**32 else order).data
 
 
-def equal_hashes(hashes: memoryview, hash: int) -> range:
-    """Where in a sorted list of hashes this one stands.
+def places_under(
+    piece: Piece, hashes: memoryview, order: memoryview | None, hash: int, positions: Sequence[int], key: Key
+) -> list[Place]:
+    """The rows of a piece that have these values in the columns at `positions`. `hashes` rise, and `order` says which
+    row each belongs to (None: the rows lie like that).
 
-    >>> equal_hashes(np.array([1, 5, 5, 7], np.uint64).data, 5)
-    range(1, 3)
+    >>> from penstock.zset.column import from_pylist
+    >>> from penstock.zset.types import BIGINT
+    >>> piece = ZSet((from_pylist(BIGINT, [8, 7, 7]),), np.ones(3, np.int64))
+    >>> index = PieceIndex(piece, (0,))
+    >>> [row for _, row in places_under(piece, index.hashes, index.order, hash_plain([7]), (0,), [7])]
+    [1, 2]
     """
-    at = bisect_left(hashes, hash)
-    count = len(hashes)
-    if at == count or hashes[at] != hash:
-        return range(0)
-    if at + 1 == count or hashes[at + 1] != hash:
-        return range(at, at + 1)
-    return range(at, bisect_right(hashes, hash, at))
-
-
-def is_under(piece: Piece, row: int, positions: Sequence[int], key: Key) -> bool:
-    """Whether a row has these values in the columns at `positions`."""
-    for position, wanted in zip(positions, key, strict=True):
-        if value_at(piece.columns[position], row) != wanted:
-            return False
-    return True
+    found: list[Place] = []
+    at, count = bisect_left(hashes, hash), len(hashes)
+    while at < count and hashes[at] == hash:
+        row = at if order is None else order[at]
+        at += 1
+        for position, wanted in zip(positions, key, strict=True):
+            if value_at(piece.columns[position], row) != wanted:
+                break
+        else:
+            found.append((piece, row))
+    return found
 
 
 def value_at(column: Column, row: int) -> Any:
@@ -133,14 +133,18 @@ class Finder:
         hash, positions = hash_plain(key), self.positions
         found: list[Place] = []
         for piece in large:
-            for row in self._indexes[id(piece)].places(hash):
-                if is_under(piece, row, positions, key):
-                    found.append((piece, row))
+            index = self._indexes[id(piece)]
+            found += places_under(piece, index.hashes, index.order, hash, positions, key)
         if self._log.log is not log:
             self._log = LogIndex(log)
-        for number, row in self._log.places(hash, positions, logged):
-            if number < logged and is_under(log[number], row, positions, key):
-                found.append((log[number], row))
+        if logged:
+            for number, row in self._log.places(hash, positions, logged):
+                delta = log[number]
+                if number < logged and all(
+                    value_at(delta.columns[p], row) == wanted
+                    for p, wanted in zip(positions, key, strict=True)
+                ):
+                    found.append((delta, row))
         return found
 
     def _ready(self, large: Sequence[Piece], rows_max: int) -> bool:
@@ -215,4 +219,3 @@ def _net(found: list[Place]) -> list[Place]:
         return found
     kept = [entry for number, entry in enumerate(found) if number not in gone]
     return kept or [found[i] for i in sorted(gone)[:2]]  # a row that is nowhere still has columns
-
