@@ -296,7 +296,7 @@ class Session:
         if not isinstance(s, st.Query) or s.as_of or len(values) != s.parameter_count:
             return None
         flow, text = self._flow, s.text.text
-        if isinstance(values, Mapping) or not flow._lock.acquire(blocking=wait):
+        if not isinstance(values, (list, tuple)) or not flow._lock.acquire(blocking=wait):
             return None
         try:
             self._begin_statement(None)

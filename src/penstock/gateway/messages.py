@@ -63,7 +63,7 @@ class Parse(Message):
     oids: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, which costs as much as reading it: there is a new one for each statement
 class Bind(Message):
     portal: str
     statement: str
@@ -207,7 +207,7 @@ def _parse(body: _Body) -> Message:
     return Parse(name, sql, tuple(body.int32() & 0xFFFFFFFF for _ in range(body.uint16())))
 
 
-def _read_bind(data: bytes) -> Bind:
+def read_bind(data: bytes) -> Bind:
     """Bind, read in one go: of what clients send again and again, it alone is new each time."""
     at = 0
     try:
@@ -229,28 +229,35 @@ def _read_bind(data: bytes) -> Bind:
                 raise ProtocolError(_SHORT)
             values.append(data[at : at + size])
             at += size
-        results, at = _formats(data, at)
+        results = _USUAL_FORMATS.get(data[at:])
+        if results is None:
+            results, at = _formats(data, at)
+            if at != len(data):
+                raise ProtocolError(_LONG)
     except struct.error:
         raise ProtocolError(_SHORT) from None
     except UnicodeDecodeError:
         raise ProtocolError(_NOT_UTF8) from None
     except ValueError:
         raise ProtocolError(_NO_END) from None
-    if at != len(data):
-        raise ProtocolError(_LONG)
     return Bind(portal, statement, formats, tuple(values), results)
+
+
+_USUAL_FORMATS = {b"\0\0": (), b"\0\1\0\0": (0,), b"\0\1\0\1": (1,)}
 
 
 def _formats(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
     """A list of formats that begins at a place, and where it ends."""
     (count,) = _UINT16_AT(data, at)
-    at += 2
     if not count:
-        return (), at
-    formats = (_UINT16_AT(data, at)[0],) if count == 1 else struct.unpack_from(f">{count}H", data, at)
-    if not {0, 1}.issuperset(formats):
-        raise ProtocolError("a format is neither text (0) nor binary (1)")
-    return formats, at + 2 * count
+        return (), at + 2
+    end = at + 2 + 2 * count
+    formats = _USUAL_FORMATS.get(data[at:end])
+    if formats is None:
+        formats = struct.unpack_from(f">{count}H", data, at + 2)
+        if not {0, 1}.issuperset(formats):
+            raise ProtocolError("a format is neither text (0) nor binary (1)")
+    return formats, end
 
 
 def _kind_and_name(body: _Body) -> tuple[str, str]:
@@ -284,7 +291,7 @@ def read_message(kind: bytes, data: bytes) -> Message:
     Execute(portal='portal', rows_max=5)
     """
     if kind == b"B":
-        return _read_bind(data)
+        return read_bind(data)
     reader = _READERS.get(kind)
     if reader is None:
         raise ProtocolError(f"there is no message of the kind {kind!r}")

@@ -63,6 +63,7 @@ _EXTENDED_SET = frozenset(_EXTENDED)
 _OFTEN_ALIKE = frozenset(
     b"QPBDECSH"
 )  # those that come with the same bytes again and again, and hold no secrets
+_BIND = ord("B")
 
 
 class Connection:
@@ -111,6 +112,8 @@ class Connection:
 
     def next_message(self) -> m.Message | None:
         """The next message that counts; None until more bytes come."""
+        if not self._buffer and not self._came:
+            return None
         try:
             while self._state is not State.CLOSED:
                 message = self._read()
@@ -135,8 +138,6 @@ class Connection:
         buffer, at, head = self._buffer, self._at, self._head
         size, body = len(buffer), at + head
         if size < body:
-            if at == size:
-                self._buffer, self._at = b"", 0  # all of it has been read
             return None
         (length,) = _LENGTH(buffer, body - 4)
         if not 4 <= length <= self._longest:
@@ -146,20 +147,27 @@ class Connection:
         end = body - 4 + length
         if size < end:
             return None
-        self._at = end
+        if end == size:
+            self._buffer, self._at = b"", 0  # all of it has been read
+        else:
+            self._at = end
         if head == 4:
             return m.read_startup(bytes(buffer[body:end]))
-        if length <= REPEATED_MESSAGE_BYTES_MAX and buffer[at] in _OFTEN_ALIKE:
-            data = bytes(buffer[at:end])
-            return self._known.get(data) or self._learn(data)
-        return m.read_message(bytes(buffer[at : at + 1]), bytes(buffer[body:end]))
+        kind = buffer[at]
+        if length > REPEATED_MESSAGE_BYTES_MAX or kind not in _OFTEN_ALIKE:
+            return m.read_message(bytes(buffer[at : at + 1]), bytes(buffer[body:end]))
+        data = bytes(buffer[at:end])
+        known = self._known.get(data)
+        if known is not None:
+            return known
+        if kind == _BIND and (message := m.read_bind(data[5:])).values:
+            return message
+        return self._learn(data)
 
     def _learn(self, data: bytes) -> m.Message:
         """A message that will come again as likely as not: drivers say the same for each statement but for its
         values, and those are in Bind."""
         message = m.read_message(data[:1], data[5:])
-        if isinstance(message, m.Bind) and message.values:
-            return message
         if len(self._known) >= REPEATED_MESSAGES_MAX:
             self._known.clear()
         self._known[data] = message
@@ -190,7 +198,7 @@ class Connection:
     def _gather(self) -> None:
         """Put what has come to what is left, and let go of what has been read."""
         left = self._buffer
-        if self._at == len(left):  # as a rule: whole messages came, and nothing of them is copied
+        if not left:  # as a rule: whole messages came, and nothing of them is copied
             self._buffer = self._came.popleft()
         else:
             if isinstance(left, bytes):
