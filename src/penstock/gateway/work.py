@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+import pyarrow as pa
+
 from penstock.base.errors import PenstockError, SqlSyntaxError, TransactionError, TransactionFailed
 from penstock.base.limits import ENCODE_ROWS_MAX
 from penstock.engine.access import SUPERUSER
@@ -22,10 +24,10 @@ from penstock.gateway.errors import (
     UndefinedCursor,
     UndefinedStatement,
 )
-from penstock.gateway.found import at_once_result
+from penstock.gateway.found import AtOnceResult, shape_of
 from penstock.gateway.notify_command import pg_notify_call, run_pg_notify
 from penstock.gateway.own import command_columns, run_command
-from penstock.gateway.portals import Portal, Prepared
+from penstock.gateway.portals import Portal, Prepared, Values
 from penstock.gateway.prepare_command import Execute
 from penstock.gateway.remember import Remembered
 from penstock.gateway.reports import Notice, notice_report
@@ -341,28 +343,25 @@ class Work:
             return False  # its rows are waited for
         if not portal.tag:
             prepared = portal.prepared
-            command, statement = prepared.command, prepared.statement
             try:
-                if command is not None and isinstance(command, (c.SetSetting, c.ShowSetting)):
+                if isinstance(prepared.command, (c.SetSetting, c.ShowSetting)):
                     self.run(portal)
-                elif (
-                    statement is None
-                    or prepared.notifies
-                    or self.failed
-                    or not self.settings.freshness.holds()
-                ):
-                    return False
                 else:
-                    found = self.session.at_once(statement, portal.values, wait=False)
+                    found = self.find_at_once(prepared, portal.values)
                     if found is None:
                         return False
-                    portal.result = at_once_result(prepared, portal.formats, found)
+                    portal.result = AtOnceResult(shape_of(prepared, portal.formats, found), found)
                     portal.tag = "SELECT"
-                    if isinstance(found, Found) and found.one is not None:
-                        return True
             except PenstockError:  # the usual way comes to the same, and tells the client
                 return False
         return portal.result is None or portal.result.at_hand <= ENCODE_ROWS_MAX
+
+    def find_at_once(self, prepared: Prepared, values: Values) -> Found | pa.Table | None:
+        """The rows that a statement asks for, if it need not wait for them."""
+        statement = prepared.statement
+        if statement is None or prepared.notifies or self.failed or not self.settings.freshness.holds():
+            return None
+        return self.session.at_once(statement, values, wait=False)
 
     def types_known(self, prepared: Prepared) -> bool:
         """Whether the types of the parameters can be told without asking the engine."""
