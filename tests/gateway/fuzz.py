@@ -61,8 +61,8 @@ def after_login(data: bytes, cut: int) -> None:
         for piece in pieces(data, cut):
             connection.receive(piece)
             while (message := connection.next_message()) is not None:
-                dialogue.is_quick(message)
-                for answer in dialogue.handle(message):
+                out: list[bytes] = []
+                for answer in out if dialogue.at_once(message, out) else dialogue.handle(message):
                     assert isinstance(answer, bytes)
                     if isinstance(answer, Pause):
                         break  # a subscription waits for changes, and here nobody makes any

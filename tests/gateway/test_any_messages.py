@@ -77,8 +77,8 @@ def flow() -> Iterator[Flow]:
 
 
 @settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=150)
-@given(s.lists(messages, max_size=25))
-def test_any_messages(flow: Flow, sent: list[bytes]) -> None:
+@given(s.lists(messages, max_size=25), s.booleans())
+def test_any_messages(flow: Flow, sent: list[bytes], at_once: bool) -> None:
     connection = Connection()
     connection.accepted()
     with flow.session(define_at_once=True) as session:
@@ -88,7 +88,9 @@ def test_any_messages(flow: Flow, sent: list[bytes]) -> None:
             connection.receive(data)
             try:
                 while (found := connection.next_message()) is not None:
-                    out += b"".join(dialogue.handle(found))
+                    now: list[bytes] = []
+                    done = at_once and dialogue.at_once(found, now)
+                    out += b"".join(now if done else dialogue.handle(found))
             except ProtocolError as error:
                 refused = error.message
         if refused:  # a statement in the middle of COPY

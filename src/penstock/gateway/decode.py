@@ -45,6 +45,21 @@ def decoded(data: bytes | None, format: int, type: ColumnType | None, duck: str 
     return text if type.pg.duck == "VARCHAR" else Typed(text, fitting(duck or type.pg.duck, text))
 
 
+def decoder(format: int, type: ColumnType | None, duck: str | None) -> Callable[[bytes | None], Value]:
+    """`decoded` for one parameter of a statement, with what depends on the statement alone worked out before."""
+    if format and type is not None and not type.depth and duck is None and type.pg in _WHOLE:
+        name, read = type.pg.duck, _BINARY[type.pg]
+
+        def whole(data: bytes | None) -> Value:  # most keys
+            try:
+                return None if data is None else Typed(read(data), name)
+            except struct.error:
+                return decoded(data, format, type, duck)  # says what is wrong
+
+        return whole
+    return lambda data: decoded(data, format, type, duck)
+
+
 def fitting(duck: str, text: str) -> str:
     """DECIMAL alone would have three digits after the point: as many as the number has instead."""
     if duck != "DECIMAL":

@@ -10,7 +10,12 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from penstock.base.errors import PenstockError, QueryCanceled
-from penstock.base.limits import ENCODE_ROWS_MAX, PREPARED_MAX, REMEMBERED_TEXT_MAX
+from penstock.base.limits import (
+    DECODED_AT_ONCE_BYTES_MAX,
+    ENCODE_ROWS_MAX,
+    PREPARED_MAX,
+    REMEMBERED_TEXT_MAX,
+)
 from penstock.engine.session import Session
 from penstock.gateway import backend as b
 from penstock.gateway import messages as m
@@ -20,7 +25,7 @@ from penstock.gateway.channels import Outbox
 from penstock.gateway.copy_command import Copy, CopyOptions
 from penstock.gateway.copy_in import CopyIn
 from penstock.gateway.copy_out import CopyOut
-from penstock.gateway.decode import decoded
+from penstock.gateway.decode import decoder
 from penstock.gateway.errors import (
     DuplicateCursor,
     DuplicateStatement,
@@ -29,6 +34,7 @@ from penstock.gateway.errors import (
     ProtocolError,
     WrongNumber,
 )
+from penstock.gateway.found import AtOnceResult, shape_of
 from penstock.gateway.notify_command import Listen, Notify, Unlisten
 from penstock.gateway.portals import Portal, Prepared, Values
 from penstock.gateway.prepare_command import Execute
@@ -44,6 +50,9 @@ from penstock.sql import statements as st
 from penstock.sql.parse import split
 
 CHANGES = (st.Insert, st.Update, st.Delete, st.Truncate)
+# What drivers send after Bind of the unnamed portal, and whether Describe is there: libpq has it, JDBC and asyncpg not.
+_DESCRIBE, _EXECUTE_AND_SYNC = b"D\0\0\0\6P\0", b"E\0\0\0\x09\0\0\0\0\0S\0\0\0\4"
+_REST_OF_QUERY = {_DESCRIBE + _EXECUTE_AND_SYNC: True, _EXECUTE_AND_SYNC: False}
 
 
 class Dialogue:
@@ -61,14 +70,17 @@ class Dialogue:
         self.connection = connection
         self._work = Work(session, settings, functions, catalog, outbox)
         self._copy: CopyIn | None = None
-        self._ran: Portal | None = None  # of the query that comes next, which could be run at once
 
     def ready(self) -> bytes:
         """ReadyForQuery, after settings that have changed, the token of a commit and what others have sent by NOTIFY."""
-        status = self._work.status
-        mail = self._work.outbox.mailbox.take() if status == "I" else b""
-        reports, self._work.reports = self._work.reports, []
-        return b"".join([*reports, self._work.commit_notice(), mail, b.ready_for_query(status)])
+        work = self._work
+        status = work.status
+        if not work.has_more_to_say:
+            return b.ready_for_query(status)
+        mail = work.outbox.mailbox.take() if status == "I" else b""
+        told = work.commit_notice()
+        reports, work.reports = work.reports, []
+        return b"".join([*reports, told, mail, b.ready_for_query(status)])
 
     def mail(self) -> bytes:
         """What can be sent to a client that does nothing just now: notifications, outside of a transaction."""
@@ -80,40 +92,142 @@ class Dialogue:
         """The client has gone: its subscriptions, its transaction and its session end."""
         self._work.close()
 
-    def is_quick(self, message: m.Message) -> bool:
-        """Whether `handle` would wait for nobody, neither DuckDB nor the flow. A statement of which that is so has
-        run then."""
-        work = self._work
-        if isinstance(message, m.Parse):
-            return len(message.sql) <= REMEMBERED_TEXT_MAX
-        if isinstance(message, m.Bind):
-            found = work.statements.get(message.statement)
-            return found is None or (
-                work.types_known(found) and sum(len(v or b"") for v in message.values) < 10_000
-            )
-        if isinstance(message, (m.Execute, m.Describe)):
-            if isinstance(message, m.Describe) and message.kind == "S":
-                prepared = work.statements.get(message.name)
-                return prepared is None or prepared.described
-            portal = work.portals.get(message.name if isinstance(message, m.Describe) else message.portal)
-            return portal is None or work.run_at_once(portal)
-        if isinstance(message, m.Query):
-            return self._query_at_once(message.sql)
-        if work.implicit or work.streams:  # a commit, or the end of a subscription, may have to wait
-            return False
-        return isinstance(message, (m.Sync, m.Close, m.Flush, m.Terminate))
+    # -- what keeps nobody waiting ---------------------------------------------------------
 
-    def _query_at_once(self, sql: str) -> bool:
+    def at_once(self, message: m.Message, out: list[bytes]) -> bool:
+        """Answer a message if that waits for nobody, neither DuckDB nor the flow; False: `handle` has to. A statement
+        may have run then, and `handle` goes on with it."""
+        answer = _AT_ONCE.get(type(message))
+        try:
+            done = answer is not None and answer(self, message, out)
+        except ProtocolError:
+            raise
+        except PenstockError as error:
+            out.extend(self._fail(error))
+            done = True
+        if self._work.streams and done:
+            self._work.sweep()
+        return done
+
+    def _parse_at_once(self, message: m.Parse, out: list[bytes]) -> bool:
+        if len(message.sql) > REMEMBERED_TEXT_MAX:
+            return False
+        out += self._parse(message)
+        return True
+
+    def _bind_at_once(self, message: m.Bind, out: list[bytes]) -> bool:
+        prepared = self._work.statements.get(message.statement)
+        if prepared is not None:
+            if prepared.parameters is None and not self._work.types_known(prepared):
+                return False
+            if message.size > DECODED_AT_ONCE_BYTES_MAX:
+                return False
+            described = _REST_OF_QUERY.get(self.connection.rest())
+            if described is not None and self._whole_at_once(message, prepared, described, out):
+                return True
+        out += self._bind(message)
+        return True
+
+    def _whole_at_once(self, message: m.Bind, prepared: Prepared, described: bool, out: list[bytes]) -> bool:
+        """With a Bind has come all that drivers send after it. If there is one row, and it is at hand, nothing has to be
+        kept from one of these messages to the next."""
+        work = self._work
+        if message.portal or prepared.command is not None or work.implicit or work.streams:
+            return False
+        try:
+            values = self._values(message, prepared)
+            found = work.find_at_once(prepared, values)
+            if found is None:
+                return False
+            shape = shape_of(prepared, message.result_formats, found, described)
+        except PenstockError:  # message by message it comes to the same, and the client is told
+            return False
+        if work.portals:
+            work.drop_portal("")
+        out.append(b.BIND_COMPLETE)
+        one = shape.one(found)
+        if one is None or work.session.transaction is not None:
+            result = AtOnceResult(shape, found)
+            work.portals[""] = Portal(prepared, values, message.result_formats, result, tag="SELECT")
+            return True
+        if described:
+            prepared.told = shape.types
+            out.append(shape.description)
+        out += (one, b.SELECTED_ONE)
+        self.connection.rest_is_read()
+        work.forget_portals()
+        out.append(self.ready())
+        return True
+
+    def _describe_at_once(self, message: m.Describe, out: list[bytes]) -> bool:
+        work = self._work
+        if message.kind == "S":
+            prepared = work.statements.get(message.name)
+            if prepared is not None and not prepared.described:
+                return False
+        else:
+            portal = work.portals.get(message.name)
+            if portal is not None:
+                portal.described = True
+                if not work.run_at_once(portal):
+                    return False
+                if type(portal.result) is AtOnceResult:
+                    portal.prepared.told = portal.result.types
+                    out.append(portal.result.description)
+                    return True
+        out.extend(self._describe(message))
+        return True
+
+    def _execute_at_once(self, message: m.Execute, out: list[bytes]) -> bool:
+        portal = self._work.portals.get(message.portal)
+        if portal is not None:
+            if not self._work.run_at_once(portal):
+                return False
+            if not message.rows_max and _give_all(portal, out):
+                return True
+        out.extend(self._execute(message))
+        return True
+
+    def _query_at_once(self, message: m.Query, out: list[bytes]) -> bool:
+        work, sql = self._work, message.sql
         if len(sql) > REMEMBERED_TEXT_MAX or ";" in sql[:-1]:
             return False
         try:
-            portal = Portal(self._work.prepare(sql.removesuffix(";"), ()), [], ())
+            portal = Portal(work.prepare(sql.removesuffix(";"), ()), [], ())
         except PenstockError:
             return False
-        if not self._work.run_at_once(portal):
+        if not work.run_at_once(portal):
             return False
-        self._ran = portal
+        work.drop_portal("")
+        if portal.result is not None:
+            out.append(portal.result.description)
+        if not _give_all(portal, out):
+            out.extend(self._send(portal, None))
+        work.forget_portals()
+        out.append(self.ready())
         return True
+
+    def _sync_at_once(self, message: m.Sync, out: list[bytes]) -> bool:
+        if self._may_wait():
+            return False
+        self._work.forget_portals()
+        out.append(self.ready())
+        return True
+
+    def _close_at_once(self, message: m.Close, out: list[bytes]) -> bool:
+        if self._may_wait():
+            return False
+        out += self._close(message)
+        return True
+
+    def _nothing_at_once(self, message: m.Flush | m.Terminate, out: list[bytes]) -> bool:
+        return not self._may_wait()
+
+    def _may_wait(self) -> bool:
+        """For a commit, or for the end of a subscription."""
+        return self._work.implicit or bool(self._work.streams)
+
+    # -- all messages ----------------------------------------------------------------------
 
     def handle(self, message: m.Message) -> Iterator[bytes]:
         """What to send in answer to a message."""
@@ -167,15 +281,6 @@ class Dialogue:
 
     def _query(self, message: m.Query) -> Iterator[bytes]:
         work, sql = self._work, message.sql
-        if self._ran is not None:
-            portal, self._ran = self._ran, None
-            work.drop_portal("")
-            if portal.result is not None:
-                yield portal.result.description
-            yield from self._send(portal, None)
-            work.forget_portals()
-            yield self.ready()
-            return
         pieces = split(sql)
         work.drop_portal("")
         if not pieces:
@@ -276,24 +381,30 @@ class Dialogue:
         if len(work.portals) >= PREPARED_MAX:
             raise NotSupported(f"more than {PREPARED_MAX} portals", hint="Close some.")
         work.check_not_failed(prepared.statement)
-        work.work_out(prepared, columns=False)
+        portal = Portal(prepared, self._values(message, prepared), message.result_formats)
+        if isinstance(work.with_parameters(prepared).command, CatalogQuery):
+            portal.raw = RawValues(message.values, spread(message.formats, len(message.values)))
+        work.drop_portal(message.portal)
+        work.portals[message.portal] = portal
+        return (b.BIND_COMPLETE,)
+
+    def _values(self, message: m.Bind, prepared: Prepared) -> Values:
+        """The values that have come for a statement; none for a catalog query, which is given them as they came."""
+        if prepared.parameters is None or prepared.command is not None:
+            self._work.work_out(prepared, columns=False)
         types = prepared.parameters or ()
         if len(message.values) != len(types):
             raise WrongNumber(
                 f"bind message supplies {len(message.values)} parameters, but prepared statement "
                 f'"{message.statement}" requires {len(types)}'
             )
-        formats = spread(message.formats, len(types))
-        if isinstance(work.with_parameters(prepared).command, CatalogQuery):
-            raw = RawValues(message.values, formats)
-            portal = Portal(prepared, [], message.result_formats, raw=raw)
-        else:
-            items = zip(message.values, formats, types, prepared.ducks, strict=True)
-            values: Values = [decoded(*item) for item in items]
-            portal = Portal(prepared, values, message.result_formats)
-        work.drop_portal(message.portal)
-        work.portals[message.portal] = portal
-        return (b.BIND_COMPLETE,)
+        if isinstance(self._work.with_parameters(prepared).command, CatalogQuery):
+            return []
+        decoders = prepared.decoders.get(message.formats)
+        if decoders is None:
+            each = zip(spread(message.formats, len(types)), types, prepared.ducks, strict=True)
+            decoders = prepared.decoders[message.formats] = [decoder(*item) for item in each]
+        return [decode(value) for decode, value in zip(decoders, message.values, strict=True)]
 
     def _describe(self, message: m.Describe) -> Iterator[bytes]:
         if message.kind == "S":
@@ -381,6 +492,30 @@ def _changes(prepared: Prepared) -> bool:
     return isinstance(prepared.statement, CHANGES)
 
 
+def _give_all(portal: Portal, out: list[bytes]) -> bool:
+    """The rows of a query that ran at once and how it ended, if nothing else is to be said and none are gone yet."""
+    result = portal.result
+    if type(result) is not AtOnceResult or portal.notices or portal.reports:
+        return False
+    rows = result.all_rows()
+    if rows is None:
+        return False
+    out += (rows, b.SELECTED_ONE if result.at == 1 else b.command_complete(f"SELECT {result.at}"))
+    portal.tag, portal.done = f"SELECT {result.at}", True
+    return True
+
+
+_AT_ONCE: dict[type[m.Message], Callable[[Dialogue, Any, list[bytes]], bool]] = {
+    m.Query: Dialogue._query_at_once,
+    m.Parse: Dialogue._parse_at_once,
+    m.Bind: Dialogue._bind_at_once,
+    m.Describe: Dialogue._describe_at_once,
+    m.Execute: Dialogue._execute_at_once,
+    m.Sync: Dialogue._sync_at_once,
+    m.Close: Dialogue._close_at_once,
+    m.Flush: Dialogue._nothing_at_once,
+    m.Terminate: Dialogue._nothing_at_once,
+}
 _ANSWERS: dict[type[m.Message], Callable[[Dialogue, Any], Iterable[bytes]]] = {
     m.Query: Dialogue._query,
     m.Parse: Dialogue._parse,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,8 @@ from penstock.sql.binding import Typed
 if TYPE_CHECKING:
     from penstock.gateway.stream import Stream
 
-Values = list[Typed | str | None]
+Value = Typed | str | None
+Values = list[Value]
 
 
 @dataclass
@@ -35,7 +37,9 @@ class Prepared:
         None  # the types of its rows, as announced for its newest described portal
     )
     notifies: bool = False  # SELECT pg_notify(...): the statement gives its arguments
-    shapes: dict[tuple[int, ...], Any] = field(default_factory=dict)  # found.Shape by the formats of a Bind
+    # By the formats of a Bind: found.Shape, and how to read the values.
+    shapes: dict[tuple[int, ...], Any] = field(default_factory=dict)
+    decoders: dict[tuple[int, ...], list[Callable[[bytes | None], Value]]] = field(default_factory=dict)
 
     def announced(self, portal_described: bool) -> list[ColumnType] | None:
         """The types that a client reads the rows of a portal by; None if it is told them with the rows. pgjdbc describes
@@ -45,7 +49,7 @@ class Prepared:
         return None if portal_described else self.told
 
 
-@dataclass
+@dataclass(slots=True)
 class Portal:
     """A statement with its values, and its rows once it has run. Cursors are portals."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from penstock.base.errors import TypeMismatch
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # there is one of each, and tables by type are asked for every value
 class PgType:
     """A type of Postgres: its name, its number, that of arrays of it, the bytes of a value (-1: they vary)."""
 
