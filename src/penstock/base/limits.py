@@ -362,6 +362,9 @@ INTERRUPT_AGAIN_SECONDS = 0.05
 # Statements longer than this are not worth remembering.
 REMEMBERED_TEXT_MAX = 4_096
 
+# Texts of which the tokens are kept, for whoever asks next about the same one: as many as may be under way.
+TOKENIZED_TEXTS_MAX = 32
+
 # Bytes of a statement's values that are read in the event loop; more of them would keep other clients waiting.
 DECODED_AT_ONCE_BYTES_MAX = 10_000
 

@@ -233,7 +233,8 @@ def _jsonb(data: bytes) -> str:
 
 
 def _number(format: str) -> Callable[[bytes], str]:
-    return lambda data: str(struct.unpack(format, data)[0])
+    unpack = struct.Struct(format).unpack
+    return lambda data: str(unpack(data)[0])
 
 
 def _uuid(data: bytes) -> str:
