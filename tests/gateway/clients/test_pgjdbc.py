@@ -335,12 +335,20 @@ def test_subscribe(flow: Flow, jvm: Jvm, connect: Callable[..., Any], threshold:
     assert sorted(came(2)) == [(start, 1, "ann", 10), (start, 1, "bob", 5)]
     flow.sql("INSERT INTO orders VALUES (3, 'ann', 1)")
     assert came(2) == [(start + 1, -1, "ann", 10), (start + 1, 1, "ann", 11)]
+
     # Statement.cancel() does nothing here: to the driver the statement has ended, and only its rows are fetched.
-    timer = threading.Timer(0.1, jvm.own(connection).cancelQuery)
-    timer.start()
+    own, ended = jvm.own(connection), threading.Event()
+
+    def cancel() -> None:
+        while not ended.wait(0.05):  # one that comes before it waits is for nothing
+            own.cancelQuery()
+
+    canceller = threading.Thread(target=cancel)
+    canceller.start()
     with fails("57014"):
         result.next()
-    timer.join()
+    ended.set()
+    canceller.join()
     connection.rollback()
     assert flow._watches == {}
     result = statement.executeQuery()
