@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 
 from penstock.base.errors import PenstockError
 from penstock.base.limits import (
@@ -45,6 +46,7 @@ from penstock.gateway.pause import Pause
 from penstock.gateway.protocol import Connection, State
 from penstock.gateway.reports import error_report, notice_report
 from penstock.gateway.settings import VERSION, ClientSettings
+from penstock.gateway.socket_file import SocketFile
 from penstock.sql.tokens import quote
 from penstock.state.scattered import Rows
 
@@ -72,23 +74,37 @@ class Server:
         self.resting: set[Client] = set()  # those whose statement pauses
         self._strangers: dict[Client, None] = {}  # those that have not been let in yet, the oldest first
         self._numbers = itertools.count(1)
-        self._listener: asyncio.Server | None = None
+        self._listeners: list[asyncio.Server] = []
+        self._file: SocketFile | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._silence: Callable[[], None] = lambda: None
         self._heard = False  # the bell has rung, and the loop has not looked yet
 
-    async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listen; the address, with the port that was taken if 0 was asked for."""
+    async def start(self, host: str, port: int, folder: Path | None = None) -> tuple[str, int]:
+        """Listen, also on a socket in a folder if one is given; the address, with the port that was taken if 0 was
+        asked for."""
         loop = self._loop = asyncio.get_running_loop()
+        listener = await loop.create_server(lambda: Client(self), host, port)
+        self._listeners.append(listener)
+        address = listener.sockets[0].getsockname()
+        if folder is not None:
+            try:
+                self._file = SocketFile(folder, int(address[1]))
+            except OSError:
+                listener.close()
+                raise
+            self._listeners.append(
+                await loop.create_unix_server(lambda: Client(self), sock=self._file.socket)
+            )
         self._silence = self.flow.bell.listen(self._ring)
-        self._listener = await loop.create_server(lambda: Client(self), host, port)
-        address = self._listener.sockets[0].getsockname()
         return str(address[0]), int(address[1])
 
     async def stop(self) -> None:
         """End all connections, and wait for the statements that cannot be stopped half-way."""
-        if self._listener is not None:
-            self._listener.close()
+        for listener in self._listeners:
+            listener.close()
+        if self._file is not None:
+            self._file.remove()
         self._silence()
         for client in list(self.everyone):
             client.end(ServerStops("terminating connection due to administrator command"))
