@@ -83,7 +83,8 @@ class Engines:
     @property
     def takes_frames(self) -> bool:
         """Whether tasks can read a DataFrame; if not, its rows come to this process."""
-        return isinstance(self._core.executor, FrameExecutor)
+        executor = self._core.executor  # every tick asks, and most flows have none
+        return executor is not None and isinstance(executor, FrameExecutor)
 
     def take_figures(self) -> JobFigures:
         """What the epoch that has just been took on Spark; nothing, if it ran here."""
