@@ -39,10 +39,10 @@ from penstock.gateway import backend as b
 from penstock.gateway import messages as m
 from penstock.gateway.catalog.query import CatalogDoor, private_postgres
 from penstock.gateway.channels import Channels, Mailbox, Outbox
-from penstock.gateway.dialogue import Dialogue
 from penstock.gateway.errors import NotificationsLost, ProtocolError, ServerStops, TooManyConnections
 from penstock.gateway.login import DATABASE, Access, Login, options_of
 from penstock.gateway.pause import Pause
+from penstock.gateway.prompt_dialogue import PromptDialogue
 from penstock.gateway.protocol import Connection, State
 from penstock.gateway.reports import error_report, notice_report
 from penstock.gateway.settings import VERSION, ClientSettings
@@ -194,7 +194,7 @@ class Client(asyncio.BufferedProtocol):
         self._number = 0
         self._connection = Connection()
         self._login = Login(self._connection, server.access)  # until we know where the client is
-        self._dialogue: Dialogue | None = None
+        self._dialogue: PromptDialogue | None = None
         self._transport: asyncio.Transport | None = None
         self._arrived = asyncio.Event()
         self._writable = asyncio.Event()
@@ -434,7 +434,7 @@ class Client(asyncio.BufferedProtocol):
         catalog = CatalogDoor(server.private, server.flow, self.session, user, self._number, server.activity)
         self._mailbox = Mailbox(self._number, lambda: self.server.soon(self._deliver), self.session.may_read)
         outbox = Outbox(self.server.channels, self._mailbox)
-        self._dialogue = Dialogue(self._connection, self.session, settings, constants, catalog, outbox)
+        self._dialogue = PromptDialogue(self._connection, self.session, settings, constants, catalog, outbox)
         parts = [b.parameter_status(name, value) for name, value in settings.reported()]
         parts += [*warnings, b.backend_key(self._number, self.secret), self._dialogue.ready()]
         self._write(b"".join(parts))
@@ -443,7 +443,7 @@ class Client(asyncio.BufferedProtocol):
 
     # -- statements --------------------------------------------------------------------------
 
-    def _at_once(self, dialogue: Dialogue) -> bool:
+    def _at_once(self, dialogue: PromptDialogue) -> bool:
         """Answer what has come here and now, as far as that keeps nobody waiting; False if something is left.
 
         To hand a statement to a thread and its answer back takes longer than most small statements do.
