@@ -2,7 +2,7 @@
 
 PostgreSQL is the embedded one; ours is `penstock start` in a process of its own. Both are reached by TCP on 127.0.0.1,
 without TLS and without a password, and the client is psycopg for both, in this process. (The package starts PostgreSQL
-on a socket in a folder alone, which takes some 15 us less than TCP: so it is started again.)
+on a socket in a folder alone, which costs less than TCP: so it is started again.)
 """
 
 from __future__ import annotations

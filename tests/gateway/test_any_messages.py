@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as s
 
 from penstock import Flow
-from penstock.gateway.dialogue import Dialogue
 from penstock.gateway.errors import ProtocolError
+from penstock.gateway.prompt_dialogue import PromptDialogue
 from penstock.gateway.protocol import Connection
 from penstock.gateway.settings import ClientSettings
 
@@ -82,7 +82,7 @@ def test_any_messages(flow: Flow, sent: list[bytes], at_once: bool) -> None:
     connection = Connection()
     connection.accepted()
     with flow.session(define_at_once=True) as session:
-        dialogue = Dialogue(connection, session, ClientSettings(session, "ann"))
+        dialogue = PromptDialogue(connection, session, ClientSettings(session, "ann"))
         out, refused = b"", ""
         for data in [*sent, message(b"c"), message(b"S"), message(b"Q", b"ROLLBACK\0")]:
             connection.receive(data)

@@ -12,7 +12,7 @@ from hypothesis import strategies as s
 from psycopg import errors
 
 from penstock import Flow
-from penstock.gateway.dialogue import Dialogue
+from penstock.gateway.prompt_dialogue import PromptDialogue
 from penstock.gateway.protocol import Connection
 from penstock.gateway.settings import ClientSettings
 
@@ -49,7 +49,7 @@ class Wire:
         self.connection = Connection()
         self.connection.accepted()
         self.session = flow.session(define_at_once=True)
-        self.dialogue = Dialogue(self.connection, self.session, ClientSettings(self.session, "ann"))
+        self.dialogue = PromptDialogue(self.connection, self.session, ClientSettings(self.session, "ann"))
 
     def __call__(self, *pieces: bytes) -> bytes:
         out: list[bytes] = []

@@ -11,10 +11,8 @@ from typing import Any
 
 from penstock.base.errors import PenstockError, QueryCanceled
 from penstock.base.limits import (
-    DECODED_AT_ONCE_BYTES_MAX,
     ENCODE_ROWS_MAX,
     PREPARED_MAX,
-    REMEMBERED_TEXT_MAX,
 )
 from penstock.engine.session import Session
 from penstock.gateway import backend as b
@@ -34,7 +32,6 @@ from penstock.gateway.errors import (
     ProtocolError,
     WrongNumber,
 )
-from penstock.gateway.found import AtOnceResult, shape_of
 from penstock.gateway.notify_command import Listen, Notify, Unlisten
 from penstock.gateway.portals import Portal, Prepared, Values
 from penstock.gateway.prepare_command import Execute
@@ -50,9 +47,6 @@ from penstock.sql import statements as st
 from penstock.sql.parse import split
 
 CHANGES = (st.Insert, st.Update, st.Delete, st.Truncate)
-# What drivers send after Bind of the unnamed portal, and whether Describe is there: libpq has it, JDBC and asyncpg not.
-_DESCRIBE, _EXECUTE_AND_SYNC = b"D\0\0\0\6P\0", b"E\0\0\0\x09\0\0\0\0\0S\0\0\0\4"
-_REST_OF_QUERY = {_DESCRIBE + _EXECUTE_AND_SYNC: True, _EXECUTE_AND_SYNC: False}
 
 
 class Dialogue:
@@ -91,143 +85,6 @@ class Dialogue:
     def close(self) -> None:
         """The client has gone: its subscriptions, its transaction and its session end."""
         self._work.close()
-
-    # -- what keeps nobody waiting ---------------------------------------------------------
-
-    def at_once(self, message: m.Message, out: list[bytes]) -> bool:
-        """Answer a message if that waits for nobody, neither DuckDB nor the flow; False: `handle` has to. A statement
-        may have run then, and `handle` goes on with it."""
-        answer = _AT_ONCE.get(type(message))
-        try:
-            done = answer is not None and answer(self, message, out)
-        except ProtocolError:
-            raise
-        except PenstockError as error:
-            out.extend(self._fail(error))
-            done = True
-        if self._work.streams and done:
-            self._work.sweep()
-        return done
-
-    def _parse_at_once(self, message: m.Parse, out: list[bytes]) -> bool:
-        if len(message.sql) > REMEMBERED_TEXT_MAX:
-            return False
-        out += self._parse(message)
-        return True
-
-    def _bind_at_once(self, message: m.Bind, out: list[bytes]) -> bool:
-        prepared = self._work.statements.get(message.statement)
-        if prepared is not None:
-            if prepared.parameters is None and not self._work.types_known(prepared):
-                return False
-            if message.size > DECODED_AT_ONCE_BYTES_MAX:
-                return False
-            described = _REST_OF_QUERY.get(self.connection.rest())
-            if described is not None and self._whole_at_once(message, prepared, described, out):
-                return True
-        out += self._bind(message)
-        return True
-
-    def _whole_at_once(self, message: m.Bind, prepared: Prepared, described: bool, out: list[bytes]) -> bool:
-        """With a Bind has come all that drivers send after it. If there is one row, and it is at hand, nothing has to be
-        kept from one of these messages to the next."""
-        work = self._work
-        if message.portal or prepared.command is not None or work.implicit or work.streams:
-            return False
-        try:
-            values = self._values(message, prepared)
-            found = work.find_at_once(prepared, values)
-            if found is None:
-                return False
-            shape = shape_of(prepared, message.result_formats, found, described)
-        except PenstockError:  # message by message it comes to the same, and the client is told
-            return False
-        if work.portals:
-            work.drop_portal("")
-        out.append(b.BIND_COMPLETE)
-        one = shape.one(found)
-        if one is None or work.session.transaction is not None:
-            result = AtOnceResult(shape, found)
-            work.portals[""] = Portal(prepared, values, message.result_formats, result, tag="SELECT")
-            return True
-        if described:
-            prepared.told = shape.types
-            out.append(shape.description)
-        out += (one, b.SELECTED_ONE)
-        self.connection.rest_is_read()
-        work.forget_portals()
-        out.append(self.ready())
-        return True
-
-    def _describe_at_once(self, message: m.Describe, out: list[bytes]) -> bool:
-        work = self._work
-        if message.kind == "S":
-            prepared = work.statements.get(message.name)
-            if prepared is not None and not prepared.described:
-                return False
-        else:
-            portal = work.portals.get(message.name)
-            if portal is not None:
-                portal.described = True
-                if not work.run_at_once(portal):
-                    return False
-                if type(portal.result) is AtOnceResult:
-                    portal.prepared.told = portal.result.types
-                    out.append(portal.result.description)
-                    return True
-        out.extend(self._describe(message))
-        return True
-
-    def _execute_at_once(self, message: m.Execute, out: list[bytes]) -> bool:
-        portal = self._work.portals.get(message.portal)
-        if portal is not None:
-            if not self._work.run_at_once(portal):
-                return False
-            if not message.rows_max and _give_all(portal, out):
-                return True
-        out.extend(self._execute(message))
-        return True
-
-    def _query_at_once(self, message: m.Query, out: list[bytes]) -> bool:
-        work, sql = self._work, message.sql
-        if len(sql) > REMEMBERED_TEXT_MAX or ";" in sql[:-1]:
-            return False
-        try:
-            portal = Portal(work.prepare(sql.removesuffix(";"), ()), [], ())
-        except PenstockError:
-            return False
-        if not work.run_at_once(portal):
-            return False
-        work.drop_portal("")
-        if portal.result is not None:
-            out.append(portal.result.description)
-        if not _give_all(portal, out):
-            out.extend(self._send(portal, None))
-        work.forget_portals()
-        out.append(self.ready())
-        return True
-
-    def _sync_at_once(self, message: m.Sync, out: list[bytes]) -> bool:
-        if self._may_wait():
-            return False
-        self._work.forget_portals()
-        out.append(self.ready())
-        return True
-
-    def _close_at_once(self, message: m.Close, out: list[bytes]) -> bool:
-        if self._may_wait():
-            return False
-        out += self._close(message)
-        return True
-
-    def _nothing_at_once(self, message: m.Flush | m.Terminate, out: list[bytes]) -> bool:
-        return not self._may_wait()
-
-    def _may_wait(self) -> bool:
-        """For a commit, or for the end of a subscription."""
-        return self._work.implicit or bool(self._work.streams)
-
-    # -- all messages ----------------------------------------------------------------------
 
     def handle(self, message: m.Message) -> Iterator[bytes]:
         """What to send in answer to a message."""
@@ -492,30 +349,6 @@ def _changes(prepared: Prepared) -> bool:
     return isinstance(prepared.statement, CHANGES)
 
 
-def _give_all(portal: Portal, out: list[bytes]) -> bool:
-    """The rows of a query that ran at once and how it ended, if nothing else is to be said and none are gone yet."""
-    result = portal.result
-    if type(result) is not AtOnceResult or portal.notices or portal.reports:
-        return False
-    rows = result.all_rows()
-    if rows is None:
-        return False
-    out += (rows, b.SELECTED_ONE if result.at == 1 else b.command_complete(f"SELECT {result.at}"))
-    portal.tag, portal.done = f"SELECT {result.at}", True
-    return True
-
-
-_AT_ONCE: dict[type[m.Message], Callable[[Dialogue, Any, list[bytes]], bool]] = {
-    m.Query: Dialogue._query_at_once,
-    m.Parse: Dialogue._parse_at_once,
-    m.Bind: Dialogue._bind_at_once,
-    m.Describe: Dialogue._describe_at_once,
-    m.Execute: Dialogue._execute_at_once,
-    m.Sync: Dialogue._sync_at_once,
-    m.Close: Dialogue._close_at_once,
-    m.Flush: Dialogue._nothing_at_once,
-    m.Terminate: Dialogue._nothing_at_once,
-}
 _ANSWERS: dict[type[m.Message], Callable[[Dialogue, Any], Iterable[bytes]]] = {
     m.Query: Dialogue._query,
     m.Parse: Dialogue._parse,

@@ -185,11 +185,11 @@ class Connection:
             at += 1 + length
         return False
 
-    def rest(self) -> bytes:
-        """What has come and has not been read."""
+    def rest(self, bytes_max: int) -> bytes:
+        """What has come and has not been read, if it is as short as that; else nothing."""
         if self._came:
             self._gather()
-        return bytes(self._buffer[self._at :])
+        return bytes(self._buffer[self._at :]) if len(self._buffer) - self._at <= bytes_max else b""
 
     def rest_is_read(self) -> None:
         """What `rest` gave was messages of an extended query up to a Sync, and is answered."""

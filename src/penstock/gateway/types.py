@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from penstock.base.errors import TypeMismatch
 
@@ -80,6 +81,7 @@ class ColumnType:
         return -1 if self.depth else self.pg.size
 
 
+@lru_cache(1_024)  # each new text of a query asks for its columns
 def column_type(duck: str) -> ColumnType:
     """The Postgres type for one of DuckDB's names.
 
