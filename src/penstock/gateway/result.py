@@ -14,7 +14,7 @@ from penstock.base.limits import ENCODE_BYTES_MAX, ENCODE_ROWS_MAX, PLAIN_ROWS_M
 from penstock.engine.read import type_names
 from penstock.gateway.backend import Field, row_description
 from penstock.gateway.encode import data_rows
-from penstock.gateway.errors import NotSupported, WrongNumber
+from penstock.gateway.errors import ResultTypeChanged, WrongNumber
 from penstock.gateway.types import ColumnType, column_type
 from penstock.zset.interchange import sql_type_of
 
@@ -67,7 +67,9 @@ def fields(columns: Sequence[tuple[str, ColumnType]], formats: Sequence[int]) ->
 
 def check_announced(announced: Sequence[ColumnType] | None, types: Sequence[ColumnType]) -> None:
     if announced is not None and [t.oid for t in announced] != [t.oid for t in types]:
-        raise NotSupported("cached plan must not change result type", hint="Prepare the statement again.")
+        raise ResultTypeChanged(
+            "cached plan must not change result type", hint="Prepare the statement again."
+        )
 
 
 def _portion_rows(table: pa.Table) -> int:
