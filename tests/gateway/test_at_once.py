@@ -12,6 +12,7 @@ from hypothesis import strategies as s
 from psycopg import errors
 
 from penstock import Flow
+from penstock.base.limits import READ_AHEAD_BYTES_MAX
 from penstock.gateway.prompt_dialogue import PromptDialogue
 from penstock.gateway.protocol import Connection
 from penstock.gateway.settings import ClientSettings
@@ -260,6 +261,15 @@ def test_a_transaction_reads_what_it_has_written(flow: Flow, url: str) -> None:
         for read in reads * 2:
             assert writer.execute(read, [1], prepare=True).fetchall() == [(12,)]
             assert other.execute(read, [1], prepare=True).fetchall() == [(12,)]
+
+
+@pytest.mark.parametrize("size", [READ_AHEAD_BYTES_MAX // 2, READ_AHEAD_BYTES_MAX * 3])
+def test_a_message_that_is_longer_than_what_is_read_ahead(connection: psycopg.Connection, size: int) -> None:
+    for _ in range(
+        2
+    ):  # to a client that does nothing just now, whose first bytes are looked at where they arrive
+        assert connection.execute("SELECT 1 -- " + "x" * size).fetchone() == (1,)
+        assert connection.execute("SELECT length(%s::text)", ["x" * size]).fetchone() == (size,)
 
 
 def test_a_small_answer_is_not_held_up_by_a_timeout_or_a_cancel_before_it(flow: Flow, url: str) -> None:

@@ -19,6 +19,7 @@ from penstock.gateway.types import ColumnType, column_type
 from penstock.zset.interchange import sql_type_of
 
 _CALL = re.compile(r'"?(\w+)"?(\(.*\))', re.DOTALL)
+_BRACKET = re.compile(r"[()]")
 
 
 def column_name(name: str) -> str:
@@ -36,10 +37,10 @@ def column_name(name: str) -> str:
 def _closes_at_the_end(text: str) -> bool:
     """Whether the bracket that a text begins with is closed by its last character."""
     depth = 0
-    for place, char in enumerate(text):
-        depth += (char == "(") - (char == ")")
+    for bracket in _BRACKET.finditer(text):  # a value of megabytes may stand between them
+        depth += 1 if bracket[0] == "(" else -1
         if not depth:
-            return place == len(text) - 1
+            return bracket.end() == len(text)
     return False
 
 
