@@ -12,6 +12,7 @@ FUZZ_SECONDS ?= 300
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
+PGJDBC := $(VENV)/share/java/postgresql.jar
 PEER := .venv-bench-pathway
 PEER_STAMP := $(PEER)/.stamp
 
@@ -21,7 +22,7 @@ PEER_STAMP := $(PEER)/.stamp
 help:  ## say what each command does
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1 \t\2/' | expand -t 16
 
-setup: $(STAMP)  ## make .venv with everything in it (the other commands do this by themselves)
+setup: $(STAMP) $(PGJDBC)  ## make .venv with everything in it (the other commands do this by themselves)
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "penstock needs Python 3.11 or newer, and there is no '$(PYTHON)' here. Install it (Debian, Ubuntu: apt install python3 python3-venv; macOS: brew install python) and run make again."; exit 1; }
@@ -35,13 +36,17 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 	@echo "Done: $(VENV) has penstock and all it needs."
 
+# For the tests alone. Where it cannot be had, that is said, and the tests that need it are skipped.
+$(PGJDBC): | $(STAMP)
+	@$(BIN)/python tests/gateway/clients/bring_pgjdbc.py
+
 demo: $(STAMP)  ## watch views keep up with a stream of orders, for half a minute
 	@$(BIN)/python -m penstock.demo $(DEMO_ARGS)
 
-test: $(STAMP)  ## run every test
+test: $(STAMP) $(PGJDBC)  ## run every test
 	$(BIN)/python -m pytest -n $(WORKERS) $(TEST_ARGS)
 
-check: $(STAMP)  ## format, lint, types, layers and the fast tests
+check: $(STAMP) $(PGJDBC)  ## format, lint, types, layers and the fast tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

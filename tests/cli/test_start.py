@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -115,6 +118,64 @@ def test_a_port_that_is_taken(penstock: Callable[..., Any]) -> None:
         ran = penstock("start", "--listen", f"127.0.0.1:{port}")
         assert ran.code == 2
         assert "cannot listen" in ran.err
+
+
+def test_a_socket_in_a_folder(tmp_path: Path, penstock: Callable[..., Any]) -> None:
+    folder = Path(tempfile.mkdtemp(dir="/tmp", prefix="s"))  # tmp_path may be too long for a socket
+    try:
+        with started("--socket", folder) as (process, url):
+            port = url.rsplit(":", 1)[1].split("/")[0]
+            path = folder / f".s.PGSQL.{port}"
+            assert stat.S_IMODE(path.stat().st_mode) == 0o700
+            with psycopg.connect(host=str(folder), port=int(port), user="penstock") as connection:
+                assert connection.execute("SELECT 1").fetchone() == (1,)
+                found = connection.execute(
+                    "SELECT client_addr FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+                )
+                assert found.fetchone() == (None,)
+            process.kill()
+            process.wait()
+        assert path.exists()  # left over, and replaced by the next server with this port
+        with started("--listen", f"127.0.0.1:{port}", "--socket", folder) as (process, _):
+            with psycopg.connect(host=str(folder), port=int(port), user="penstock") as connection:
+                assert connection.execute("SELECT 1").fetchone() == (1,)
+            ran = penstock("start", "--listen", f"127.0.0.2:{port}", "--socket", folder)
+            assert ran.code == 2
+            assert f"cannot listen on {path}" in ran.err
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=20)
+        assert not path.exists()
+        path.write_text("mine")
+        ran = penstock("start", "--listen", f"127.0.0.1:{port}", "--socket", folder)
+        assert ran.code == 2
+        assert path.read_text() == "mine"
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(
+    ("folder", "message"),
+    [("nowhere", "No such file"), ("x" * 120, "at most"), (os.devnull, "Not a directory")],
+)
+def test_a_socket_that_cannot_be(penstock: Callable[..., Any], folder: str, message: str) -> None:
+    ran = penstock("start", "--listen", "127.0.0.1:0", "--socket", folder)
+    assert ran.code == 2
+    assert message in ran.err
+
+
+def test_passwords_hold_for_a_socket_in_a_folder(tmp_path: Path) -> None:
+    roles = tmp_path / "roles"
+    roles.write_text("ann:secret\n")
+    folder = Path(tempfile.mkdtemp(dir="/tmp", prefix="s"))
+    try:
+        with started("--roles", roles, "--socket", folder) as (_, url):
+            port = int(url.rsplit(":", 1)[1].split("/")[0])
+            with pytest.raises(psycopg.OperationalError, match="password"):
+                psycopg.connect(host=str(folder), port=port, user="ann", password="wrong")
+            with psycopg.connect(host=str(folder), port=port, user="ann", password="secret") as connection:
+                assert connection.execute("SELECT 1").fetchone() == (1,)
+    finally:
+        shutil.rmtree(folder)
 
 
 def test_no_server(penstock: Callable[..., Any]) -> None:

@@ -19,10 +19,10 @@ from gateway.transcript import client_message, read
 with atheris.instrument_imports(include=["penstock.gateway", "penstock.sql"]):
     from penstock import Flow, PenstockError
     from penstock.gateway import messages as m
-    from penstock.gateway.dialogue import Dialogue
     from penstock.gateway.errors import ProtocolError
     from penstock.gateway.login import Access, Login
     from penstock.gateway.pause import Pause
+    from penstock.gateway.prompt_dialogue import PromptDialogue
     from penstock.gateway.protocol import Connection
     from penstock.gateway.scram import verifier
     from penstock.gateway.settings import ClientSettings
@@ -57,12 +57,12 @@ def after_login(data: bytes, cut: int) -> None:
     connection = Connection()
     connection.accepted()
     with FLOW.session(define_at_once=True) as session:
-        dialogue = Dialogue(connection, session, ClientSettings(session, "ann"))
+        dialogue = PromptDialogue(connection, session, ClientSettings(session, "ann"))
         for piece in pieces(data, cut):
             connection.receive(piece)
             while (message := connection.next_message()) is not None:
-                dialogue.is_quick(message)
-                for answer in dialogue.handle(message):
+                out: list[bytes] = []
+                for answer in out if dialogue.at_once(message, out) else dialogue.handle(message):
                     assert isinstance(answer, bytes)
                     if isinstance(answer, Pause):
                         break  # a subscription waits for changes, and here nobody makes any

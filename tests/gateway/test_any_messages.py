@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as s
 
 from penstock import Flow
-from penstock.gateway.dialogue import Dialogue
 from penstock.gateway.errors import ProtocolError
+from penstock.gateway.prompt_dialogue import PromptDialogue
 from penstock.gateway.protocol import Connection
 from penstock.gateway.settings import ClientSettings
 
@@ -77,18 +77,20 @@ def flow() -> Iterator[Flow]:
 
 
 @settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=150)
-@given(s.lists(messages, max_size=25))
-def test_any_messages(flow: Flow, sent: list[bytes]) -> None:
+@given(s.lists(messages, max_size=25), s.booleans())
+def test_any_messages(flow: Flow, sent: list[bytes], at_once: bool) -> None:
     connection = Connection()
     connection.accepted()
     with flow.session(define_at_once=True) as session:
-        dialogue = Dialogue(connection, session, ClientSettings(session, "ann"))
+        dialogue = PromptDialogue(connection, session, ClientSettings(session, "ann"))
         out, refused = b"", ""
         for data in [*sent, message(b"c"), message(b"S"), message(b"Q", b"ROLLBACK\0")]:
             connection.receive(data)
             try:
                 while (found := connection.next_message()) is not None:
-                    out += b"".join(dialogue.handle(found))
+                    now: list[bytes] = []
+                    done = at_once and dialogue.at_once(found, now)
+                    out += b"".join(now if done else dialogue.handle(found))
             except ProtocolError as error:
                 refused = error.message
         if refused:  # a statement in the middle of COPY

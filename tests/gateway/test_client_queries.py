@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -107,59 +105,3 @@ def test_descriptions(url: str, client: str) -> None:
             assert described.nparams == max(numbers, default=0), sql
             assert described.nfields > 0, sql
             assert all(described.ftype(column) for column in range(described.nfields)), sql
-
-
-JDBC = Path("/usr/share/java/postgresql.jar")  # Debian's libpostgresql-jdbc-java
-_PROGRAM = """
-import java.sql.*;
-import java.util.*;
-public class Metadata {
-    static void show(String what, ResultSet rows, int... columns) throws SQLException {
-        List<String> found = new ArrayList<>();
-        while (rows.next()) {
-            List<String> row = new ArrayList<>();
-            for (int column : columns) row.add(rows.getString(column));
-            found.add(String.join(" ", row));
-        }
-        System.out.println(what + ": " + String.join(", ", found));
-    }
-    public static void main(String[] given) throws SQLException {
-        Properties who = new Properties();
-        who.put("user", "penstock");
-        try (Connection connection = DriverManager.getConnection(given[0], who)) {
-            DatabaseMetaData d = connection.getMetaData();
-            show("catalogs", d.getCatalogs(), 1);
-            show("tables", d.getTables(null, "public", "%", new String[]{"TABLE", "VIEW", "MATERIALIZED VIEW"}), 3, 4);
-            show("columns", d.getColumns(null, "public", "orders", null), 4, 6, 11);
-            show("keys", d.getPrimaryKeys(null, "public", "orders"), 4, 6);
-            show("indexes", d.getIndexInfo(null, "public", "orders", true, false), 6, 9);
-            PreparedStatement s = connection.prepareStatement("SELECT tags, amount FROM orders WHERE id = ?");
-            s.setLong(1, 1);
-            ResultSet rows = s.executeQuery();
-            rows.next();
-            System.out.println(Arrays.toString((Object[]) rows.getArray(1).getArray()) + rows.getBigDecimal(2));
-        }
-    }
-}
-"""
-
-
-@pytest.mark.skipif(
-    not JDBC.exists() or shutil.which("java") is None, reason="there is no Java, or no pgjdbc"
-)
-def test_jdbc_metadata(url: str, tmp_path: Path) -> None:
-    (tmp_path / "Metadata.java").write_text(_PROGRAM)
-    ended = subprocess.run(
-        ["java", "-cp", str(JDBC), str(tmp_path / "Metadata.java"), "jdbc:" + url.replace("penstock@", "")],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert ended.stdout.splitlines() == [
-        "catalogs: penstock",
-        "tables: totals MATERIALIZED VIEW, orders TABLE, big VIEW",
-        "columns: id int8 0, customer text 0, amount numeric 1, tags _text 1, made timestamptz 1",
-        "keys: id orders_pkey",
-        "indexes: orders_pkey id",
-        "[x]10.00",
-    ], ended.stderr

@@ -109,6 +109,16 @@ def test_portals_last_as_long_as_the_transaction(wire: Wire) -> None:
     assert wire(message(b"Q", b"COMMIT\0")) == [(b"C", b"ROLLBACK\0"), (b"Z", b"I")]
 
 
+def test_a_portal_is_a_cursor_before_it_has_run(wire: Wire) -> None:
+    wire(message(b"Q", b"BEGIN\0"))
+    assert wire.kinds(parse(b"", b"SELECT * FROM range(3)"), bind(b"c", b""), SYNC) == b"12Z"
+    assert wire(message(b"Q", b"MOVE 2 c\0"))[0] == (b"C", b"MOVE 2\0")
+    assert wire.kinds(execute(b"c"), SYNC) == b"DCZ"
+    assert wire.kinds(parse(b"", b"DELETE FROM t"), bind(b"d", b""), SYNC) == b"12Z"
+    assert wire.kinds(message(b"Q", b"MOVE 1 d\0")) == b"EZ"
+    wire(message(b"Q", b"ROLLBACK\0"))
+
+
 def test_after_an_error_nothing_runs_until_sync(wire: Wire) -> None:
     answers = wire.kinds(
         parse(b"", b"SELECT nope FROM t"), message(b"D", b"S\0"), execute(b""), message(b"Q", b"SELECT 1\0")
@@ -126,6 +136,25 @@ def test_the_answer_has_the_types_that_were_announced(wire: Wire) -> None:
     assert [kind for kind, _ in answers] == [b"2", b"E", b"Z"]
     assert b"cached plan must not change result type" in answers[1][1]
     assert wire.kinds(bind(b"", b"p"), execute(b""), SYNC) == b"2DCZ"
+
+
+@pytest.mark.parametrize(
+    "sql", [b"SELECT * FROM u", b"SELECT * FROM u WHERE k = 1"], ids=["scan", "point read"]
+)
+def test_rows_are_of_the_types_that_another_portal_was_described_with(wire: Wire, sql: bytes) -> None:
+    """pgjdbc describes the first portal of a statement only."""
+    describe, run = message(b"D", b"P\0"), (bind(b"", b"q"), execute(b""), SYNC)
+    wire(message(b"Q", b"CREATE TABLE u (k INT PRIMARY KEY, a INT); INSERT INTO u VALUES (1, 2)\0"))
+    assert wire.kinds(parse(b"q", sql), bind(b"", b"q"), describe, execute(b""), SYNC) == b"12TDCZ"
+    assert wire.kinds(*run) == b"2DCZ"
+    wire(message(b"Q", b"DROP TABLE u; CREATE TABLE u (k INT PRIMARY KEY, a TEXT, b INT)\0"))
+    wire(message(b"Q", b"INSERT INTO u VALUES (1, 'x', 3)\0"))
+    answers = wire(*run)
+    assert [kind for kind, _ in answers] == [b"2", b"E", b"Z"]
+    assert b"C0A000\0" in answers[1][1]
+    assert b"RRevalidateCachedQuery\0" in answers[1][1]  # pgjdbc then prepares it again
+    assert wire.kinds(bind(b"", b"q"), describe, execute(b""), SYNC) == b"2TDCZ"  # told, it may change
+    assert wire(*run)[1] == (b"D", b"\0\3\0\0\0\1" + b"1\0\0\0\1x\0\0\0\1" + b"3")
 
 
 def test_binary_parameters_and_results(wire: Wire) -> None:

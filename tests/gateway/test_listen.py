@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import asyncpg
 import psycopg
 import pytest
 from psycopg import errors
@@ -182,31 +178,3 @@ def test_an_epoch_is_told_when_it_cannot_be_lost(tmp_path: Path) -> None:
             assert [payload for _, payload, _ in heard(connection, 1)] == ["mine"]
             flow.flush()
             assert json.loads(heard(connection, 1)[0][1]) == {"epoch": flow.epoch, "rows": 1}
-
-
-def test_asyncpg(flow: Flow, url: str) -> None:
-    async def run() -> None:
-        connection, other = await asyncpg.connect(url), await asyncpg.connect(url)
-        got: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
-        await connection.add_listener(
-            "t", lambda _c, _p, channel, payload: got.put_nowait((channel, payload))
-        )
-        await other.execute("CREATE TABLE t (a INT)")
-        await other.execute("INSERT INTO t VALUES (1), (2)")
-        await other.execute("SELECT pg_notify($1, $2)", "t", "x")
-        found = {await asyncio.wait_for(got.get(), WAIT_S) for _ in range(2)}
-        assert found == {("t", json.dumps({"epoch": flow.epoch, "rows": 2})), ("t", "x")}
-        await connection.close()
-        await other.close()
-
-    asyncio.run(run())
-
-
-def test_psql_if_it_is_here(url: str) -> None:
-    if shutil.which("psql") is None:
-        pytest.skip("psql is not installed here")
-    ran = subprocess.run(
-        ["psql", url, "-At", "-c", "LISTEN a", "-c", "NOTIFY a, 'hello'"],
-        capture_output=True, text=True, timeout=WAIT_S, check=True,
-    )  # fmt: skip
-    assert 'Asynchronous notification "a" with payload "hello" received' in ran.stdout

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import shutil
-import subprocess
 from decimal import Decimal
 
-import asyncpg
 import psycopg
 import pytest
 from psycopg import errors
@@ -126,23 +122,3 @@ def test_subscriptions_can_be_prepared(connection: psycopg.Connection, flow: Flo
     rows.close()  # type: ignore[attr-defined]
     assert connection.execute("SELECT 7").fetchone() == (7,)
     assert flow._watches == {}
-
-
-def test_asyncpg(url: str) -> None:
-    async def run() -> None:
-        connection = await asyncpg.connect(url)
-        await connection.execute("PREPARE p (int) AS SELECT $1 + 1 AS n")
-        assert [r["n"] for r in await connection.fetch("EXECUTE p (41)")] == [42]
-        await connection.close()
-
-    asyncio.run(run())
-
-
-def test_psql_if_it_is_here(url: str) -> None:
-    if shutil.which("psql") is None:
-        pytest.skip("psql is not installed here")
-    command = ["psql", url, "-At", "-c", "PREPARE p (int) AS SELECT $1 * 2", "-c", "EXECUTE p (21)"]
-    assert (
-        subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
-        == "PREPARE\n42\n"
-    )

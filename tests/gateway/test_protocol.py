@@ -72,6 +72,18 @@ def test_after_an_error_all_is_dropped_until_sync() -> None:
     assert everything(connection) == [m.Sync(), m.Query("y")]
 
 
+def test_flush_begins_and_ends_nothing() -> None:
+    """libpq sends one behind the Sync of a pipeline: the client is idle all the same, and gets notifications."""
+    connection = ready()
+    connection.receive(message(b"S") + message(b"H"))
+    assert everything(connection) == [m.Sync(), m.Flush()]
+    assert connection.is_idle
+    connection.receive(message(b"P", b"\0SELECT 1\0\0\0") + message(b"H"))
+    assert len(everything(connection)) == 2
+    assert not connection.is_idle
+    assert not connection.failed()  # ReadyForQuery waits for Sync
+
+
 def test_after_an_error_in_a_simple_query_comes_ready() -> None:
     connection = ready()
     connection.receive(message(b"Q", b"x\0"))

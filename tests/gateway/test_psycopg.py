@@ -1,4 +1,4 @@
-"""The checklist of a client, with psycopg: transactions, errors, prepared statements, cursors, COPY, cancelling."""
+"""psycopg, deeper than the checklist in clients/: transactions, errors, cursors, COPY, cancelling, settings."""
 
 from __future__ import annotations
 
@@ -232,6 +232,22 @@ def test_cursors(other: psycopg.Connection, connection: psycopg.Connection) -> N
         connection.execute("DECLARE e CURSOR FOR SELECT 1")
     with pytest.raises(errors.InvalidCursorName):
         connection.execute("FETCH ALL FROM nope")
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_cursors_with_parameters(other: psycopg.Connection, binary: bool) -> None:
+    with other.cursor("c", binary=binary) as cursor:
+        cursor.execute("SELECT customer, %s FROM orders WHERE id = %s AND amount > %s", ["it's", 1, 9.5])
+        assert cursor.fetchall() == [("ann", "it's")]
+    with other.cursor("c") as cursor:  # the catalog's, whose values go as they came
+        cursor.execute("SELECT relname FROM pg_class WHERE relname = ANY(%s)", [["orders", "nope"]])
+        assert cursor.fetchall() == [("orders",)]
+    with pytest.raises(errors.UndefinedColumn) as caught, other.cursor("c") as cursor:
+        cursor.execute("SELECT amont FROM orders WHERE id = %s", [1])
+    assert caught.value.diag.statement_position == "31"  # behind DECLARE "c" CURSOR FOR SELECT
+    other.rollback()
+    answer = other.pgconn.exec_params(b"DECLARE c CURSOR WITH HOLD FOR SELECT 1", [b"1"])
+    assert b"supplies 1 parameters" in answer.error_message
 
 
 def test_row_limits(connection: psycopg.Connection) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import ssl
 import struct
-import subprocess
 import time
 from pathlib import Path
 
@@ -175,17 +174,3 @@ def test_stopping_ends_connections(flow: Flow) -> None:
         connection.execute("SELECT 1")
     connection.close()
     assert flow.sql("SELECT 1 AS one").to_pylist() == [{"one": 1}]
-
-
-def test_psql_if_it_is_here(url: str) -> None:
-    import shutil
-
-    if shutil.which("psql") is None:
-        pytest.skip("psql is not installed here")
-    sql = (
-        "CREATE TABLE t (a INT, b TEXT); INSERT INTO t VALUES (1, 'x'), (2, NULL); SELECT * FROM t ORDER BY a"
-    )
-    ran = subprocess.run(
-        ["psql", url, "-At", "-c", sql], capture_output=True, text=True, timeout=30, check=False
-    )
-    assert (ran.returncode, ran.stdout.splitlines()[-2:]) == (0, ["1|x", "2|"]), ran.stderr

@@ -1,11 +1,9 @@
-"""SUBSCRIBE with real clients: as rows, as COPY, through cursors; with psycopg, asyncpg and psql."""
+"""SUBSCRIBE in depth: as rows, as COPY, through cursors; other clients than psycopg are in clients/."""
 
 from __future__ import annotations
 
 import asyncio
-import shutil
 import socket
-import subprocess
 import threading
 import time
 from collections import Counter
@@ -14,7 +12,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import asyncpg
 import psycopg
 import pytest
 from psycopg import errors
@@ -349,52 +346,3 @@ def test_many_subscribers_do_not_use_up_the_threads(flow: Flow, url: str) -> Non
             await stream.aclose()  # type: ignore[attr-defined]
 
     asyncio.run(run())
-
-
-def test_asyncpg(flow: Flow, url: str) -> None:
-    async def run() -> None:
-        connection = await asyncpg.connect(url)
-        async with connection.transaction():
-            found = []
-            async for record in connection.cursor("SUBSCRIBE totals", prefetch=10):
-                found.append(tuple(record.items()))
-                if len(found) == 2:
-                    await asyncio.to_thread(flow.sql, "INSERT INTO orders VALUES (3, 'cy', 1)")
-                if len(found) == 3:
-                    break
-            assert found[2] == (("epoch", flow.epoch), ("diff", 1), ("customer", "cy"), ("total", 1))
-            cursor = await connection.cursor("SUBSCRIBE orders WITH (PROGRESS)")
-            assert [r["progress"] for r in await cursor.fetch(4)] == [True, False, False, False]
-            assert (await cursor.fetchrow())["progress"]
-        with pytest.raises(asyncio.TimeoutError):
-            await connection.fetch("SUBSCRIBE totals", timeout=0.2)  # asyncpg cancels
-        assert await connection.fetchval("SELECT 7") == 7
-        await connection.close()
-
-    asyncio.run(run())
-    until(lambda: not flow._watches)
-
-
-def test_psql_if_it_is_here(flow: Flow, url: str) -> None:
-    if shutil.which("psql") is None or shutil.which("stdbuf") is None:
-        pytest.skip("psql or stdbuf is not installed here")
-    command = ["stdbuf", "-oL", "psql", url, "-At", "-c", "COPY (SUBSCRIBE totals) TO STDOUT"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as psql:
-        assert psql.stdout is not None
-        start = flow.epoch
-        assert sorted(psql.stdout.readline() for _ in range(2)) == [
-            f"{start}\t1\tann\t10.00\n",
-            f"{start}\t1\tbob\t5.00\n",
-        ]
-        flow.sql("DELETE FROM orders WHERE id = 1")
-        assert psql.stdout.readline() == f"{start + 1}\t-1\tann\t10.00\n"
-        psql.terminate()
-    script = (
-        "BEGIN; DECLARE c CURSOR FOR SUBSCRIBE totals; FETCH ALL c; FETCH 1 c WITH (TIMEOUT = '10ms'); COMMIT"
-    )
-    ran = subprocess.run(
-        ["psql", url, "-At", *[part for s in script.split("; ") for part in ("-c", s)]],
-        capture_output=True, text=True, timeout=WAIT_S, check=True,
-    )  # fmt: skip
-    assert ran.stdout == f"BEGIN\nDECLARE CURSOR\n{start + 1}|1|bob|5.00\nCOMMIT\n"
-    until(lambda: not flow._watches)

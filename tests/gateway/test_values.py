@@ -105,6 +105,28 @@ def test_far_dates(connection: psycopg.Connection) -> None:
     ]  # fmt: skip
 
 
+ZONED = [
+    ("DATE", "2020-02-29 +01", b"2020-02-29"),
+    ("DATE", "2020-02-29 23:00:00-05", b"2020-02-29"),
+    ("DATE", "0044-03-15 +01 BC", b"0044-03-15 BC"),
+    ("TIME", "01:02:03.5+01", b"01:02:03.5"),
+    ("TIMESTAMP", "2020-01-01 00:30:00+05:30", b"2020-01-01 00:30:00"),
+    ("TIMESTAMP", "0044-03-15 00:00:00+01 BC", b"0044-03-15 00:00:00 BC"),
+    ("TIMESTAMP", "2020-01-01T00:30:00Z", b"2020-01-01 00:30:00"),
+    ("TIMESTAMPTZ", "2020-01-01 00:30:00+01", b"2019-12-31 23:30:00+00"),
+    ("TIMESTAMPTZ", "0044-03-15 00:00:00+00 BC", b"0044-03-15 00:00:00+00 BC"),
+]
+
+
+@pytest.mark.parametrize(("type", "text", "found"), ZONED)
+def test_a_zone_that_a_type_does_not_have_is_ignored(
+    connection: psycopg.Connection, type: str, text: str, found: bytes
+) -> None:
+    """pgjdbc sends its own with each; here as PostgreSQL takes them."""
+    answer = connection.pgconn.exec_params(f"SELECT CAST($1 AS {type})".encode(), [text.encode()])
+    assert answer.get_value(0, 0) == found, answer.error_message
+
+
 def test_types_that_cannot_be_sent(connection: psycopg.Connection) -> None:
     with pytest.raises(psycopg.errors.DatatypeMismatch, match="TEXT"):
         connection.execute("SELECT '101'::BIT")

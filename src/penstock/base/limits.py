@@ -201,6 +201,9 @@ STARTUP_BYTES_MAX = 10_000
 # Of what a client has sent, this much is read ahead; then it has to wait.
 READ_AHEAD_BYTES_MAX = 1 << 20
 
+# What is taken from a socket at a time.
+RECEIVE_BYTES = 128 << 10
+
 # Clients of one server, and the statements of theirs that run at once; more wait their turn.
 CONNECTIONS_MAX = 1_000
 RUNNING_STATEMENTS_MAX = 32
@@ -362,3 +365,13 @@ INTERRUPT_AGAIN_SECONDS = 0.05
 
 # Statements longer than this are not worth remembering.
 REMEMBERED_TEXT_MAX = 4_096
+
+# Texts of which the tokens are kept, for whoever asks next about the same one: as many as may be under way.
+TOKENIZED_TEXTS_MAX = 32
+
+# Bytes of a statement's values that are read in the event loop; more of them would keep other clients waiting.
+DECODED_AT_ONCE_BYTES_MAX = 10_000
+
+# Messages that a connection knows by their bytes, and the longest of them: what drivers say again for each statement.
+REPEATED_MESSAGES_MAX = 256
+REPEATED_MESSAGE_BYTES_MAX = 1_024

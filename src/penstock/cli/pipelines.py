@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
 
 from penstock import pipelines
 from penstock.base.errors import FlowNotFound
 from penstock.cli.amounts import plural
 from penstock.cli.command import FINE, USAGE, Command
-from penstock.cli.options import add_yes, may_write, storage_options
+from penstock.cli.options import Options, add_yes, may_write, storage_options
 from penstock.cli.terminal import Terminal
 from penstock.engine.flow import Flow
+from penstock.run.spark.connectors import CONNECTORS
+from penstock.run.spark.session import Spark
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,6 +22,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "spec", metavar="SPEC", help="spark-pipeline.yml, a folder, or a file of Python or SQL"
     )
     parser.add_argument("url", metavar="URL", help="where the flow is, or is to be")
+    parser.add_argument(
+        "--connector",
+        action="append",
+        default=[],
+        choices=sorted(CONNECTORS),
+        help="start Spark with this library, fetched from Maven Central; may be given several times",
+    )
     add_yes(parser)
 
 
@@ -29,6 +39,12 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
             return USAGE
     except FlowNotFound:
         terminal.note(f"{options.url} is a new flow.")
+    with closing(Spark(connectors=options.connector)) as spark:
+        spark.session()  # libraries are chosen when it starts; the flow takes the session that is there
+        return _run(options, given, terminal)
+
+
+def _run(options: argparse.Namespace, given: Options, terminal: Terminal) -> int:
     with Flow(options.url, storage_options=given) as flow:
         made = pipelines.run(flow, options.spec)
         for name, kind in made.relations.items():

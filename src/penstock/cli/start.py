@@ -33,6 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="follow a flow that another process writes, and change nothing",
     )
     parser.add_argument("--listen", metavar="HOST:PORT", default=LISTEN, help=f"where to listen ({LISTEN})")
+    parser.add_argument(
+        "--socket",
+        metavar="DIR",
+        type=Path,
+        help="listen on DIR/.s.PGSQL.PORT as well, for this user's clients on this machine",
+    )
     parser.add_argument("--init", metavar="FILE", type=Path, help="SQL to run first, at every start")
     parser.add_argument(
         "--metrics",
@@ -175,10 +181,11 @@ async def _serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ending.set)
     try:
-        where, taken = await server.start(host, port)
+        where, taken = await server.start(host, port, options.socket)
     except OSError as error:
         server.pool.shutdown()
-        raise UsageError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
+        place = error.filename or f"{host}:{port}"
+        raise UsageError(f"cannot listen on {place}: {error.strerror or error}") from None
     user = next(iter(server.access.roles), DATABASE)
     kept = options.storage or "in memory: it is gone when this ends"
     terminal.say(
@@ -186,6 +193,8 @@ async def _serve(
     )
     terminal.say(f"  psql -h {where} -p {taken} -U {user} {DATABASE}")
     terminal.say(f"  penstock sql postgresql://{user}@{where}:{taken}/{DATABASE}")
+    if options.socket is not None:
+        terminal.say(f"  psql -h {options.socket.absolute()} -p {taken} -U {user} {DATABASE}")
     for line in more:
         terminal.say(line)
     terminal.note("Ctrl-C ends it.")

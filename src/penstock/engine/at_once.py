@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.base.limits import REMEMBERED_ANSWERS_MAX, REMEMBERED_TEXT_MAX
+from penstock.engine.access import Access
 from penstock.engine.core import Core
 from penstock.engine.point_read import PointRead, point_read
 from penstock.engine.read import with_type_names
+from penstock.engine.rights import require
 from penstock.engine.showing import arrow_table
 from penstock.sql.tokens import fold, tokenize
+from penstock.state.finder import Place
 from penstock.zset.zset import ZSet
 
 # Types whose values DuckDB would give in the same Arrow type.
@@ -27,39 +28,66 @@ _WORDS = ("SELECT", "AS", "NULL", "TRUE", "FALSE")
 _SYMBOLS = ("(", ")", ",", "+", "-", "*", "||")
 
 
-@dataclass(frozen=True)
 class Found:
     """The rows of a point read, as they lie in the state."""
 
-    read: PointRead
-    rows: ZSet
+    __slots__ = ("_places", "_rows", "one", "read")
 
-    @cached_property
+    def __init__(self, read: PointRead, places: list[Place]) -> None:
+        self.read = read
+        self._places = places
+        self._rows: ZSet | None = None
+        # As a rule it is one row, which is there once: nothing has to be put together.
+        one = len(places) == 1 and places[0][0].weights.item(places[0][1]) == 1
+        self.one: Place | None = places[0] if one else None
+
+    @property
+    def rows(self) -> ZSet:
+        if self._rows is None:
+            self._rows = self.read.rows(self._places)
+        return self._rows
+
+    @property
     def table(self) -> pa.Table:
         schema = self.read.schema
         return with_type_names(arrow_table(self.rows, schema), [t.duck for t in schema.types])
 
 
 class AtOnce:
-    """The texts that one session has come with. `functions` answer with a constant of the session's."""
+    """The texts that one session has come with. `functions` answer with a constant of the session's; `role` is who
+    asks."""
 
-    def __init__(self, functions: Collection[str] = ()) -> None:
+    def __init__(self, functions: Collection[str] = (), role: str | None = None) -> None:
         self._functions = functions
+        self._role = role
         self._reads: dict[str, PointRead | None] = {}
-        self._reads_for: tuple[Core, int] | None = None
+        self._reads_for: tuple[Core, int, Access] | None = None
         self._answers: dict[str, pa.Table] = {}
 
     def look(self, core: Core, sql: str) -> PointRead | None:
-        """What a text asks for, if that is the rows under a key."""
-        state = core, core.catalog.changes
-        if self._reads_for != state or len(self._reads) >= REMEMBERED_ANSWERS_MAX:
+        """What a text asks for, if that is the rows under a key. Raises InsufficientPrivilege if the role may not
+        read them."""
+        catalog, known = core.catalog, self._reads_for
+        # Whatever changes a definition or a right makes another number or another `Access`: what is remembered was
+        # found, and allowed, under these.
+        if (
+            known is None
+            or known[0] is not core
+            or known[1] != catalog.changes
+            or known[2] is not catalog.access
+            or len(self._reads) >= REMEMBERED_ANSWERS_MAX
+        ):
             self._reads.clear()
-            self._reads_for = state
-        if sql not in self._reads:
-            if len(sql) > REMEMBERED_TEXT_MAX:
-                return None
-            self._reads[sql] = _plain(point_read(core.catalog, sql))
-        return self._reads[sql]
+            self._reads_for = core, catalog.changes, catalog.access
+        if sql in self._reads:
+            return self._reads[sql]
+        if len(sql) > REMEMBERED_TEXT_MAX:
+            return None
+        read = _plain(point_read(catalog, sql))
+        if read is not None:
+            require(catalog.access, self._role, "select", read.relation)
+        self._reads[sql] = read
+        return read
 
     def constant(self, sql: str) -> pa.Table | None:
         """The answer, if it has been given before and is always the same."""
@@ -77,9 +105,9 @@ class AtOnce:
 
 def found_rows(read: PointRead, values: Sequence[Any], index_rows_max: int) -> Found | None:
     """The rows under a key; None if they cannot be found this way."""
-    key = read.columns(values)
-    rows = None if key is None else read.rows(key, index_rows_max)
-    return None if rows is None else Found(read, rows)
+    key = read.values_of(values)
+    places = None if key is None else read.places(key, index_rows_max)
+    return None if places is None else Found(read, places)
 
 
 def _plain(read: PointRead | None) -> PointRead | None:

@@ -922,11 +922,14 @@ class Flow(SparkSide, UpkeepSide):
             raise FlowClosed("the flow is closed", hint="Make a new Flow().")
 
     def _check_open(self) -> None:
-        self.check_not_closed()
+        if self._closed:
+            self.check_not_closed()
         self._core.check()
+        if self._store is None:
+            return
         if isinstance(self._store, Follower):
             self._store.check()
-        elif self._store is not None:
+        else:
             # What is in memory may be ahead of storage for ever: a flow that has stopped answers nothing.
             self._store.journal.check()
 

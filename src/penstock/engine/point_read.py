@@ -17,11 +17,10 @@ import pyarrow as pa
 
 from penstock.engine.catalog import Catalog, MaterializedView, Table, View
 from penstock.engine.consolidate import consolidated
-from penstock.kernels.hashing import hash_columns
 from penstock.sql.binding import Typed
 from penstock.sql.tokens import Token, fold, string_value, tokenize, unquote
-from penstock.state.finder import Finder, Pieces
-from penstock.state.newest import newest_places
+from penstock.state.finder import Finder, Key, Place, gathered
+from penstock.state.newest import newest_place
 from penstock.zset.column import Column
 from penstock.zset.types import Schema, SqlType
 from penstock.zset.zset import ZSet
@@ -56,37 +55,57 @@ class PointRead:
         names, types = schema.names, schema.types
         return Schema(tuple(names[i] for i in self.shown), tuple(types[i] for i in self.shown))
 
-    def columns(self, values: Sequence[Any]) -> list[Column] | None:
-        """The key as a row; None if a value could mean something else than a value of the column's type."""
-        found = []
-        for position, wanted in zip(self.key, self.wanted, strict=True):
-            if isinstance(wanted, Placeholder):
-                if wanted.number > len(values):
+    @cached_property
+    def _wanted(self) -> list[tuple[int | None, Any, range | None]]:
+        """For each column of the key: the place of its value, or else the value; the integers that it can hold."""
+        types = [self.relation.schema.types[position] for position in self.key]
+        return [
+            (w.number - 1, None, _INTEGERS.get(t.id)) if isinstance(w, Placeholder) else (None, w, _INTEGERS.get(t.id))
+            for w, t in zip(self.wanted, types, strict=True)
+        ]  # fmt: skip
+
+    def values_of(self, values: Sequence[Any]) -> Key | None:
+        """The key; None if a value could mean something else than a value of the column's type."""
+        found: list[int | str] = []
+        for place, value, integers in self._wanted:
+            if place is not None:
+                if place >= len(values):
                     return None
-                wanted = values[wanted.number - 1]
-            column = _one(self.relation.schema.types[position], wanted)
-            if column is None:
+                value = values[place]
+            if isinstance(value, Typed):
+                if value.type not in _INTEGERS if integers is not None else value.type != "VARCHAR":
+                    return None
+                value = value.text
+            if integers is not None:
+                value = _integer(value, integers)
+            elif not isinstance(value, str):
                 return None
-            found.append(column)
+            if value is None:
+                return None
+            found.append(value)
         return found
 
-    def rows(self, key: Sequence[Column], index_rows_max: int) -> ZSet | None:
-        """The rows; None while there is no index for them."""
+    @cached_property
+    def _finder(self) -> Finder:
+        return self.relation.finders.setdefault(self.key, Finder(self.key))
+
+    def places(self, key: Key, index_rows_max: int) -> list[Place] | None:
+        """Where the rows are, those that others take away too; None while there is no index for them."""
         relation = self.relation
-        if isinstance(relation, Table) and relation.keyed is not None:
-            places = newest_places(relation.keyed, hash_columns(key, 1), key)
-            if not places:
-                return _none(self.schema)
-            _, batch, theirs = places[0]
-            columns = tuple([batch.columns[i].take(theirs) for i in self.shown])
-            return ZSet(columns, np.ones(len(theirs), np.int64))
-        found = _finder(relation, self.key).find(_pieces(relation), key, index_rows_max)
-        if found is None:
-            return None
-        if not len(found):
+        if isinstance(relation, MaterializedView):
+            return self._finder.find(relation.contents.pieces(), key, index_rows_max)
+        if relation.keyed is not None:
+            return newest_place(relation.keyed, key)
+        assert relation.bag is not None
+        return self._finder.find(relation.bag.pieces(), key, index_rows_max)
+
+    def rows(self, places: list[Place]) -> ZSet:
+        """The rows at these places."""
+        if not places:
             return _none(self.schema)
+        found = gathered(places)
         if len(found) > 1 or found.weights[0] != 1:
-            found = consolidated(found, relation.schema.types)
+            found = consolidated(found, self.relation.schema.types)
         return found.select(self.shown)
 
 
@@ -98,41 +117,16 @@ def _empty(type: SqlType) -> Any:
     return pa.nulls(0, type.arrow) if type.kind == "arrow" else np.zeros(0, type.numpy)
 
 
-def _pieces(relation: Table | MaterializedView) -> Pieces:
-    bag = relation.contents if isinstance(relation, MaterializedView) else relation.bag
-    assert bag is not None
-    return bag.pieces()
-
-
-def _finder(relation: Table | MaterializedView, key: tuple[int, ...]) -> Finder:
-    if key not in relation.finders:
-        relation.finders[key] = Finder(key)
-    return relation.finders[key]
-
-
-def _one(type: SqlType, value: Any) -> Column | None:
-    """A column with this value alone."""
-    if isinstance(value, Typed):
-        if value.text is None or isinstance(value.text, tuple):
-            return None
-        if value.type not in _INTEGERS if type.id in _INTEGERS else value.type != "VARCHAR":
-            return None
-        value = value.text
-    if type.id in _INTEGERS:
-        number = _integer(value)
-        if number is None or number not in _INTEGERS[type.id]:
-            return None
-        return Column(type, np.array([number], np.int64 if type.id == "HUGEINT" else type.numpy))
-    if type.id == "VARCHAR" and isinstance(value, str):
-        return Column(type, pa.array([value], type.arrow))
-    return None
-
-
-def _integer(value: Any) -> int | None:
+def _integer(value: Any, integers: range) -> int | None:
+    """The integer, if it is plainly one of these."""
     if isinstance(value, str):
         digits = value.removeprefix("-")
-        return int(value) if digits.isascii() and digits.isdigit() and len(digits) < 20 else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+        if not digits.isascii() or not digits.isdigit() or len(digits) >= 20:
+            return None
+        value = int(value)
+    elif not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if value in integers else None
 
 
 # -- recognising them ------------------------------------------------------------------------------

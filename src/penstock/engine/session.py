@@ -117,7 +117,7 @@ class Session:
         self._rights = Rights()
         # None: the flow's own, under its lock
         self._readers = None if new_reader is None else Readers(new_reader)
-        self._at_once = AtOnce(functions)
+        self._at_once = AtOnce(functions, role)
         self._define_at_once = define_at_once
         self.number: int | None = None  # None: the flow's own
         self.application: str | None = None  # what the client calls itself
@@ -288,14 +288,15 @@ class Session:
         where the flow is at work."""
         found = self._find(s, values, wait)
         if found is not None:
-            self._count(s)
+            self.statements += 1
+            self._flow.meter.statement("query")
         return found
 
     def _find(self, s: st.Statement, values: Parameters = (), wait: bool = True) -> Found | pa.Table | None:
         if not isinstance(s, st.Query) or s.as_of or len(values) != s.parameter_count:
             return None
         flow, text = self._flow, s.text.text
-        if isinstance(values, Mapping) or not flow._lock.acquire(blocking=wait):
+        if not isinstance(values, (list, tuple)) or not flow._lock.acquire(blocking=wait):
             return None
         try:
             self._begin_statement(None)
@@ -304,10 +305,7 @@ class Session:
             if known is not None or (transaction is not None and (transaction.changes or self._serialisable)):
                 return known
             read = self._at_once.look(flow._core, text)
-            if read is None:
-                return None
-            require(flow._core.catalog.access, self.role, "select", read.relation)
-            return found_rows(read, values, flow._index_rows_max())
+            return None if read is None else found_rows(read, values, flow._index_rows_max())
         finally:
             flow._lock.release()
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.base.errors import PenstockError, SinkFailed
+from penstock.run.spark.connectors import missing_connector
 
 Writer = Callable[[Any, int], object]
 Deltas = Callable[[int, int], list[tuple[int, Any]]]  # epochs after the first up to the last, as DataFrames
@@ -61,7 +62,8 @@ class Sink:
         except Exception as error:
             raise SinkFailed(
                 f'the sink of "{self.view}" failed at epoch {epoch}: {error}',
-                hint="The epoch is committed. It is handed over again with the next one, or by Sink.deliver().",
+                hint=missing_connector(str(error))
+                or "The epoch is committed. It is handed over again with the next one, or by Sink.deliver().",
             ) from error
         self.epoch = epoch
 

@@ -61,9 +61,12 @@ def parameter_status(name: str, value: str) -> bytes:
     return message(b"S", text(name) + text(value))
 
 
+_READY = {status: message(b"Z", status.encode()) for status in "ITE"}
+
+
 def ready_for_query(status: str) -> bytes:
     """`status` is "I" outside a transaction, "T" inside, "E" in one that has failed."""
-    return message(b"Z", status.encode())
+    return _READY[status]
 
 
 def row_description(fields: Sequence[Field]) -> bytes:
@@ -77,6 +80,9 @@ def parameter_description(oids: Sequence[int]) -> bytes:
 
 def command_complete(tag: str) -> bytes:
     return message(b"C", text(tag))
+
+
+SELECTED_ONE = command_complete("SELECT 1")
 
 
 def notification(process: int, channel: str, payload: str) -> bytes:
@@ -94,6 +100,7 @@ def copy_data(data: bytes) -> bytes:
 
 
 def report(kind: bytes, fields: Mapping[str, str | None]) -> bytes:
-    """ErrorResponse (E) or NoticeResponse (N): S severity, C state, M message, H hint, P position."""
+    """ErrorResponse (E) or NoticeResponse (N): S severity, C state, M message, H hint, P position,
+    R what in the server said it."""
     parts = [key.encode() + text(value) for key, value in fields.items() if value is not None]
     return message(kind, b"".join(parts) + b"\0")

@@ -45,6 +45,10 @@ class Mailbox:
             self._waiting.append(notification)
         self._wake()
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._waiting
+
     def take(self) -> bytes:
         """All that wait."""
         taken = []

@@ -10,7 +10,10 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from penstock.base.errors import PenstockError, QueryCanceled
-from penstock.base.limits import ENCODE_ROWS_MAX, PREPARED_MAX, REMEMBERED_TEXT_MAX
+from penstock.base.limits import (
+    ENCODE_ROWS_MAX,
+    PREPARED_MAX,
+)
 from penstock.engine.session import Session
 from penstock.gateway import backend as b
 from penstock.gateway import messages as m
@@ -20,7 +23,7 @@ from penstock.gateway.channels import Outbox
 from penstock.gateway.copy_command import Copy, CopyOptions
 from penstock.gateway.copy_in import CopyIn
 from penstock.gateway.copy_out import CopyOut
-from penstock.gateway.decode import decoded
+from penstock.gateway.decode import decoder
 from penstock.gateway.errors import (
     DuplicateCursor,
     DuplicateStatement,
@@ -61,14 +64,17 @@ class Dialogue:
         self.connection = connection
         self._work = Work(session, settings, functions, catalog, outbox)
         self._copy: CopyIn | None = None
-        self._ran: Portal | None = None  # of the query that comes next, which could be run at once
 
     def ready(self) -> bytes:
         """ReadyForQuery, after settings that have changed, the token of a commit and what others have sent by NOTIFY."""
-        status = self._work.status
-        mail = self._work.outbox.mailbox.take() if status == "I" else b""
-        reports, self._work.reports = self._work.reports, []
-        return b"".join([*reports, self._work.commit_notice(), mail, b.ready_for_query(status)])
+        work = self._work
+        status = work.status
+        if not work.has_more_to_say:
+            return b.ready_for_query(status)
+        mail = work.outbox.mailbox.take() if status == "I" else b""
+        told = work.commit_notice()
+        reports, work.reports = work.reports, []
+        return b"".join([*reports, told, mail, b.ready_for_query(status)])
 
     def mail(self) -> bytes:
         """What can be sent to a client that does nothing just now: notifications, outside of a transaction."""
@@ -79,41 +85,6 @@ class Dialogue:
     def close(self) -> None:
         """The client has gone: its subscriptions, its transaction and its session end."""
         self._work.close()
-
-    def is_quick(self, message: m.Message) -> bool:
-        """Whether `handle` would wait for nobody, neither DuckDB nor the flow. A statement of which that is so has
-        run then."""
-        work = self._work
-        if isinstance(message, m.Parse):
-            return len(message.sql) <= REMEMBERED_TEXT_MAX
-        if isinstance(message, m.Bind):
-            found = work.statements.get(message.statement)
-            return found is None or (
-                work.types_known(found) and sum(len(v or b"") for v in message.values) < 10_000
-            )
-        if isinstance(message, (m.Execute, m.Describe)):
-            if isinstance(message, m.Describe) and message.kind == "S":
-                prepared = work.statements.get(message.name)
-                return prepared is None or prepared.described
-            portal = work.portals.get(message.name if isinstance(message, m.Describe) else message.portal)
-            return portal is None or work.run_at_once(portal)
-        if isinstance(message, m.Query):
-            return self._query_at_once(message.sql)
-        if work.implicit or work.streams:  # a commit, or the end of a subscription, may have to wait
-            return False
-        return isinstance(message, (m.Sync, m.Close, m.Flush, m.Terminate))
-
-    def _query_at_once(self, sql: str) -> bool:
-        if len(sql) > REMEMBERED_TEXT_MAX or ";" in sql[:-1]:
-            return False
-        try:
-            portal = Portal(self._work.prepare(sql.removesuffix(";"), ()), [], ())
-        except PenstockError:
-            return False
-        if not self._work.run_at_once(portal):
-            return False
-        self._ran = portal
-        return True
 
     def handle(self, message: m.Message) -> Iterator[bytes]:
         """What to send in answer to a message."""
@@ -167,15 +138,6 @@ class Dialogue:
 
     def _query(self, message: m.Query) -> Iterator[bytes]:
         work, sql = self._work, message.sql
-        if self._ran is not None:
-            portal, self._ran = self._ran, None
-            work.drop_portal("")
-            if portal.result is not None:
-                yield portal.result.description
-            yield from self._send(portal, None)
-            work.forget_portals()
-            yield self.ready()
-            return
         pieces = split(sql)
         work.drop_portal("")
         if not pieces:
@@ -276,24 +238,30 @@ class Dialogue:
         if len(work.portals) >= PREPARED_MAX:
             raise NotSupported(f"more than {PREPARED_MAX} portals", hint="Close some.")
         work.check_not_failed(prepared.statement)
-        work.work_out(prepared, columns=False)
+        portal = Portal(prepared, self._values(message, prepared), message.result_formats)
+        if isinstance(work.with_parameters(prepared).command, CatalogQuery):
+            portal.raw = RawValues(message.values, spread(message.formats, len(message.values)))
+        work.drop_portal(message.portal)
+        work.portals[message.portal] = portal
+        return (b.BIND_COMPLETE,)
+
+    def _values(self, message: m.Bind, prepared: Prepared) -> Values:
+        """The values that have come for a statement; none for a catalog query, which is given them as they came."""
+        if prepared.parameters is None or prepared.command is not None:
+            self._work.work_out(prepared, columns=False)
         types = prepared.parameters or ()
         if len(message.values) != len(types):
             raise WrongNumber(
                 f"bind message supplies {len(message.values)} parameters, but prepared statement "
                 f'"{message.statement}" requires {len(types)}'
             )
-        formats = spread(message.formats, len(types))
-        if isinstance(prepared.command, CatalogQuery):
-            raw = RawValues(message.values, formats)
-            portal = Portal(prepared, [], message.result_formats, raw=raw)
-        else:
-            items = zip(message.values, formats, types, prepared.ducks, strict=True)
-            values: Values = [decoded(*item) for item in items]
-            portal = Portal(prepared, values, message.result_formats)
-        work.drop_portal(message.portal)
-        work.portals[message.portal] = portal
-        return (b.BIND_COMPLETE,)
+        if isinstance(self._work.with_parameters(prepared).command, CatalogQuery):
+            return []
+        decoders = prepared.decoders.get(message.formats)
+        if decoders is None:
+            each = zip(spread(message.formats, len(types)), types, prepared.ducks, strict=True)
+            decoders = prepared.decoders[message.formats] = [decoder(*item) for item in each]
+        return [decode(value) for decode, value in zip(decoders, message.values, strict=True)]
 
     def _describe(self, message: m.Describe) -> Iterator[bytes]:
         if message.kind == "S":
@@ -303,11 +271,13 @@ class Dialogue:
             yield _columns(prepared, ())
             return
         portal = self._work.portal(message.name)
+        portal.described = True
         if isinstance(portal.prepared.statement, st.Query) and not portal.prepared.notifies:
             with self._timed():  # it changes nothing, so it may as well run now: describing it costs as much
                 yield from waits(self._work, portal)
                 self._work.run(portal)
         if portal.description is not None:
+            portal.prepared.told = [t for _, t in portal.columns or ()]
             yield portal.description
             return
         self._work.work_out(portal.prepared, columns=True)

@@ -95,6 +95,12 @@ class NotSupported(PenstockError):
     sqlstate = "0A000"
 
 
+class ResultTypeChanged(NotSupported):
+    """A prepared statement's columns are no longer those that the client was told."""
+
+    routine = "RevalidateCachedQuery"  # by which pgjdbc knows that it has to prepare it again
+
+
 class BadCopyData(PenstockError):
     """A line of COPY FROM STDIN that is no row of the table."""
 

@@ -134,7 +134,9 @@ def _declare(work: Work, command: c.Declare, portal: Portal) -> None:
         )
     work.offset += command.query.offset
     formats = (1,) if command.binary else ()
-    cursor = Portal(work.prepare(command.query.text, ()), [], formats, hold=command.hold)
+    cursor = Portal(
+        work.with_parameters(portal.prepared), portal.values, formats, hold=command.hold, raw=portal.raw
+    )
     work.run(cursor)
     work.portals[command.name] = cursor
     portal.tag = "DECLARE CURSOR"
@@ -142,6 +144,8 @@ def _declare(work: Work, command: c.Declare, portal: Portal) -> None:
 
 def _cursor(work: Work, name: str) -> Portal:
     cursor = work.portals.get(name)
+    if cursor is not None and isinstance(cursor.prepared.statement, (st.Query, st.Subscribe)):
+        work.run(cursor)  # a portal may be moved before anything was fetched: asyncpg does
     if cursor is None or cursor.columns is None:
         raise UndefinedCursor(f'cursor "{name}" does not exist')
     return cursor

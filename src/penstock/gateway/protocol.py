@@ -19,7 +19,12 @@ import struct
 from collections import deque
 from enum import Enum
 
-from penstock.base.limits import MESSAGE_BYTES_MAX, STARTUP_BYTES_MAX
+from penstock.base.limits import (
+    MESSAGE_BYTES_MAX,
+    REPEATED_MESSAGE_BYTES_MAX,
+    REPEATED_MESSAGES_MAX,
+    STARTUP_BYTES_MAX,
+)
 from penstock.gateway import messages as m
 from penstock.gateway.errors import ProtocolError
 
@@ -53,6 +58,12 @@ DROPPED: dict[State, tuple[type[m.Message], ...]] = {
     State.SKIPPING: (m.Query, m.FunctionCall, *_EXTENDED, *_COPYING),
     State.COPY_IN: (m.Flush, m.Sync),
 }
+_SETS = {state: (frozenset(ACCEPTED.get(state, ())), frozenset(DROPPED.get(state, ()))) for state in State}
+_EXTENDED_SET = frozenset(_EXTENDED)
+_OFTEN_ALIKE = frozenset(
+    b"QPBDECSH"
+)  # those that come with the same bytes again and again, and hold no secrets
+_BIND = ord("B")
 
 
 class Connection:
@@ -66,8 +77,9 @@ class Connection:
 
     def __init__(self) -> None:
         self._came: deque[bytes] = deque()
-        self._buffer = bytearray()
+        self._buffer: bytes | bytearray = b""  # a bytearray while a message comes in pieces
         self._at = 0  # what has been read of the buffer
+        self._known: dict[bytes, m.Message] = {}  # messages that came before, by their bytes
         self.state = State.STARTUP
         self._extended = False  # the last message was one of an extended query
 
@@ -79,7 +91,7 @@ class Connection:
     def state(self, state: State) -> None:
         # Looked up here, because each message asks for them.
         self._state = state
-        self._accepted, self._dropped = ACCEPTED.get(state, ()), DROPPED.get(state, ())
+        self._accepted, self._dropped = _SETS[state]
         self._head = 4 if state is State.STARTUP else 5
         # Strangers are given little memory.
         before = state is State.STARTUP or state is State.AUTH
@@ -100,50 +112,72 @@ class Connection:
 
     def next_message(self) -> m.Message | None:
         """The next message that counts; None until more bytes come."""
+        if not self._buffer and not self._came:
+            return None
         try:
             while self._state is not State.CLOSED:
                 message = self._read()
                 if message is None:
                     return None
-                if isinstance(message, self._accepted):
-                    self._follow(message)
+                kind = type(message)
+                if kind in self._accepted:
+                    self._follow(kind)
                     return message
-                if not isinstance(message, self._dropped):
-                    name = type(message).__name__
-                    raise ProtocolError(f"the message {name} does not belong here: {self.state.value}")
+                if kind not in self._dropped:
+                    raise ProtocolError(
+                        f"the message {kind.__name__} does not belong here: {self.state.value}"
+                    )
         except ProtocolError:
             self.close()
             raise
         return None
 
     def _read(self) -> m.Message | None:
+        if self._came:
+            self._gather()
         buffer, at, head = self._buffer, self._at, self._head
-        while self._came:
-            buffer += self._came.popleft()
-        size = len(buffer)
-        if size < at + head:
-            self._let_go()
+        size, body = len(buffer), at + head
+        if size < body:
             return None
-        (length,) = _LENGTH(buffer, at + head - 4)
+        (length,) = _LENGTH(buffer, body - 4)
         if not 4 <= length <= self._longest:
             raise ProtocolError(
                 f"a message says that it has {length} bytes: there may be 4 to {self._longest}"
             )
-        end = at + head - 4 + length
+        end = body - 4 + length
         if size < end:
-            self._let_go()
             return None
-        kind, body = bytes(buffer[at : at + head - 4]), bytes(buffer[at + head : end])
-        self._at = end
         if end == size:
-            self._let_go()
-        return m.read_startup(body) if head == 4 else m.read_message(kind, body)
+            self._buffer, self._at = b"", 0  # all of it has been read
+        else:
+            self._at = end
+        if head == 4:
+            return m.read_startup(bytes(buffer[body:end]))
+        kind = buffer[at]
+        if length > REPEATED_MESSAGE_BYTES_MAX or kind not in _OFTEN_ALIKE:
+            return m.read_message(bytes(buffer[at : at + 1]), bytes(buffer[body:end]))
+        data = bytes(buffer[at:end])
+        known = self._known.get(data)
+        if known is not None:
+            return known
+        if kind == _BIND and (message := m.read_bind(data[5:])).values:
+            return message
+        return self._learn(data)
+
+    def _learn(self, data: bytes) -> m.Message:
+        """A message that will come again as likely as not: drivers say the same for each statement but for its
+        values, and those are in Bind."""
+        message = m.read_message(data[:1], data[5:])
+        if len(self._known) >= REPEATED_MESSAGES_MAX:
+            self._known.clear()
+        self._known[data] = message
+        return message
 
     def sync_follows(self) -> bool:
         """Whether Sync has come and nothing that runs stands before it."""
+        if self._came:
+            self._gather()
         buffer, at = self._buffer, self._at
-        while self._came:
-            buffer += self._came.popleft()
         while len(buffer) >= at + 5:
             kind, length = buffer[at], _LENGTH(buffer, at + 1)[0]
             if kind not in b"CH" or length < 4:  # neither Close nor Flush
@@ -151,20 +185,39 @@ class Connection:
             at += 1 + length
         return False
 
-    def _let_go(self) -> None:
-        """Let go of what has been read."""
-        if self._at:
-            del self._buffer[: self._at]
-            self._at = 0
+    def rest(self, bytes_max: int) -> bytes:
+        """What has come and has not been read, if it is as short as that; else nothing."""
+        if self._came:
+            self._gather()
+        return bytes(self._buffer[self._at :]) if len(self._buffer) - self._at <= bytes_max else b""
 
-    def _follow(self, message: m.Message) -> None:
-        if isinstance(message, m.Sync):
-            self.state = State.READY
+    def rest_is_read(self) -> None:
+        """What `rest` gave was messages of an extended query up to a Sync, and is answered."""
+        self._buffer, self._at, self._extended = b"", 0, False
+
+    def _gather(self) -> None:
+        """Put what has come to what is left, and let go of what has been read."""
+        left = self._buffer
+        if not left:  # as a rule: whole messages came, and nothing of them is copied
+            self._buffer = self._came.popleft()
+        else:
+            if isinstance(left, bytes):
+                left = self._buffer = bytearray(left[self._at :])
+            else:
+                del left[: self._at]
+            while self._came:
+                left += self._came.popleft()
+        self._at = 0
+
+    def _follow(self, kind: type[m.Message]) -> None:
+        if kind is m.Sync:
+            if self._state is not State.READY:
+                self.state = State.READY
             self._extended = False
-        elif isinstance(message, (m.Terminate, m.CancelRequest)):
+        elif kind is m.Terminate or kind is m.CancelRequest:
             self.state = State.CLOSED
-        elif self._state is State.READY:
-            self._extended = isinstance(message, _EXTENDED)
+        elif self._state is State.READY and kind is not m.Flush:  # libpq sends one after Sync, too
+            self._extended = kind in _EXTENDED_SET
 
     # -- what the server did ---------------------------------------------------------------
 
@@ -199,6 +252,6 @@ class Connection:
 
     def close(self) -> None:
         self.state = State.CLOSED
-        self._buffer.clear()
+        self._buffer = b""
         self._at = 0
         self._came.clear()

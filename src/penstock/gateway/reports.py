@@ -20,6 +20,7 @@ def error_report(error: PenstockError, offset: int = 0, severity: str = "ERROR")
             "M": error.message,
             "H": error.hint,
             "P": position,
+            "R": getattr(error, "routine", None),
         },
     )
 

@@ -14,11 +14,12 @@ from penstock.base.limits import ENCODE_BYTES_MAX, ENCODE_ROWS_MAX, PLAIN_ROWS_M
 from penstock.engine.read import type_names
 from penstock.gateway.backend import Field, row_description
 from penstock.gateway.encode import data_rows
-from penstock.gateway.errors import NotSupported, WrongNumber
+from penstock.gateway.errors import ResultTypeChanged, WrongNumber
 from penstock.gateway.types import ColumnType, column_type
 from penstock.zset.interchange import sql_type_of
 
 _CALL = re.compile(r'"?(\w+)"?(\(.*\))', re.DOTALL)
+_BRACKET = re.compile(r"[()]")
 
 
 def column_name(name: str) -> str:
@@ -36,10 +37,10 @@ def column_name(name: str) -> str:
 def _closes_at_the_end(text: str) -> bool:
     """Whether the bracket that a text begins with is closed by its last character."""
     depth = 0
-    for place, char in enumerate(text):
-        depth += (char == "(") - (char == ")")
+    for bracket in _BRACKET.finditer(text):  # a value of megabytes may stand between them
+        depth += 1 if bracket[0] == "(" else -1
         if not depth:
-            return place == len(text) - 1
+            return bracket.end() == len(text)
     return False
 
 
@@ -67,7 +68,9 @@ def fields(columns: Sequence[tuple[str, ColumnType]], formats: Sequence[int]) ->
 
 def check_announced(announced: Sequence[ColumnType] | None, types: Sequence[ColumnType]) -> None:
     if announced is not None and [t.oid for t in announced] != [t.oid for t in types]:
-        raise NotSupported("cached plan must not change result type", hint="Prepare the statement again.")
+        raise ResultTypeChanged(
+            "cached plan must not change result type", hint="Prepare the statement again."
+        )
 
 
 def _portion_rows(table: pa.Table) -> int:

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 
 from penstock.base.errors import PenstockError
 from penstock.base.limits import (
@@ -25,6 +26,7 @@ from penstock.base.limits import (
     LOGIN_SECONDS_MAX,
     NOTIFICATIONS_WAITING_MAX,
     READ_AHEAD_BYTES_MAX,
+    RECEIVE_BYTES,
     RUNNING_STATEMENTS_MAX,
     SEND_BYTES,
     STRANGERS_MAX,
@@ -37,13 +39,14 @@ from penstock.gateway import backend as b
 from penstock.gateway import messages as m
 from penstock.gateway.catalog.query import CatalogDoor, private_postgres
 from penstock.gateway.channels import Channels, Mailbox, Outbox
-from penstock.gateway.dialogue import Dialogue
 from penstock.gateway.errors import NotificationsLost, ProtocolError, ServerStops, TooManyConnections
 from penstock.gateway.login import DATABASE, Access, Login, options_of
 from penstock.gateway.pause import Pause
+from penstock.gateway.prompt_dialogue import PromptDialogue
 from penstock.gateway.protocol import Connection, State
 from penstock.gateway.reports import error_report, notice_report
 from penstock.gateway.settings import VERSION, ClientSettings
+from penstock.gateway.socket_file import SocketFile
 from penstock.sql.tokens import quote
 from penstock.state.scattered import Rows
 
@@ -65,26 +68,43 @@ class Server:
         self.clients: dict[int, Client] = {}  # those that were let in, by process number
         self.everyone: set[Client] = set()
         self.channels = Channels()
+        # All clients' bytes come through here: asyncio fills it and calls `buffer_updated` before anybody else's turn.
+        # A plain asyncio.Protocol is given bytes of a 256 KB block that is mapped and unmapped each time.
+        self.came = memoryview(bytearray(RECEIVE_BYTES))
         self.resting: set[Client] = set()  # those whose statement pauses
         self._strangers: dict[Client, None] = {}  # those that have not been let in yet, the oldest first
         self._numbers = itertools.count(1)
-        self._listener: asyncio.Server | None = None
+        self._listeners: list[asyncio.Server] = []
+        self._file: SocketFile | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._silence: Callable[[], None] = lambda: None
         self._heard = False  # the bell has rung, and the loop has not looked yet
 
-    async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listen; the address, with the port that was taken if 0 was asked for."""
+    async def start(self, host: str, port: int, folder: Path | None = None) -> tuple[str, int]:
+        """Listen, also on a socket in a folder if one is given; the address, with the port that was taken if 0 was
+        asked for."""
         loop = self._loop = asyncio.get_running_loop()
+        listener = await loop.create_server(lambda: Client(self), host, port)
+        self._listeners.append(listener)
+        address = listener.sockets[0].getsockname()
+        if folder is not None:
+            try:
+                self._file = SocketFile(folder, int(address[1]))
+            except OSError:
+                listener.close()
+                raise
+            self._listeners.append(
+                await loop.create_unix_server(lambda: Client(self), sock=self._file.socket)
+            )
         self._silence = self.flow.bell.listen(self._ring)
-        self._listener = await loop.create_server(lambda: Client(self), host, port)
-        address = self._listener.sockets[0].getsockname()
         return str(address[0]), int(address[1])
 
     async def stop(self) -> None:
         """End all connections, and wait for the statements that cannot be stopped half-way."""
-        if self._listener is not None:
-            self._listener.close()
+        for listener in self._listeners:
+            listener.close()
+        if self._file is not None:
+            self._file.remove()
         self._silence()
         for client in list(self.everyone):
             client.end(ServerStops("terminating connection due to administrator command"))
@@ -163,7 +183,7 @@ class Server:
                 client.session.cancel()
 
 
-class Client(asyncio.Protocol):
+class Client(asyncio.BufferedProtocol):
     """One connection."""
 
     def __init__(self, server: Server) -> None:
@@ -174,7 +194,7 @@ class Client(asyncio.Protocol):
         self._number = 0
         self._connection = Connection()
         self._login = Login(self._connection, server.access)  # until we know where the client is
-        self._dialogue: Dialogue | None = None
+        self._dialogue: PromptDialogue | None = None
         self._transport: asyncio.Transport | None = None
         self._arrived = asyncio.Event()
         self._writable = asyncio.Event()
@@ -209,14 +229,18 @@ class Client(asyncio.Protocol):
         self._timer = loop.call_later(LOGIN_SECONDS_MAX, self._late)
         self.task = loop.create_task(self._live())
 
-    def data_received(self, data: bytes) -> None:
-        self._connection.receive(data)
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self.server.came
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._connection.receive(bytes(self.server.came[:nbytes]))
+        if self._idle and self._dialogue is not None and self._at_once(self._dialogue):
+            return
         if self._reading and self._connection.waiting_bytes > READ_AHEAD_BYTES_MAX and self._transport:
             self._reading = False
             self._transport.pause_reading()
-        if not self._idle or self._dialogue is None or not self._at_once(self._dialogue):
-            self._idle = False
-            self._arrived.set()
+        self._idle = False
+        self._arrived.set()
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -410,7 +434,7 @@ class Client(asyncio.Protocol):
         catalog = CatalogDoor(server.private, server.flow, self.session, user, self._number, server.activity)
         self._mailbox = Mailbox(self._number, lambda: self.server.soon(self._deliver), self.session.may_read)
         outbox = Outbox(self.server.channels, self._mailbox)
-        self._dialogue = Dialogue(self._connection, self.session, settings, constants, catalog, outbox)
+        self._dialogue = PromptDialogue(self._connection, self.session, settings, constants, catalog, outbox)
         parts = [b.parameter_status(name, value) for name, value in settings.reported()]
         parts += [*warnings, b.backend_key(self._number, self.secret), self._dialogue.ready()]
         self._write(b"".join(parts))
@@ -419,7 +443,7 @@ class Client(asyncio.Protocol):
 
     # -- statements --------------------------------------------------------------------------
 
-    def _at_once(self, dialogue: Dialogue) -> bool:
+    def _at_once(self, dialogue: PromptDialogue) -> bool:
         """Answer what has come here and now, as far as that keeps nobody waiting; False if something is left.
 
         To hand a statement to a thread and its answer back takes longer than most small statements do.
@@ -427,10 +451,9 @@ class Client(asyncio.Protocol):
         out: list[bytes] = []
         try:
             while (message := self._connection.next_message()) is not None:
-                if not dialogue.is_quick(message):
+                if not dialogue.at_once(message, out):
                     self._held = message
                     break
-                out.extend(dialogue.handle(message))
         except ProtocolError as error:
             out.append(error_report(error, severity="FATAL"))
         except Exception as error:

@@ -17,10 +17,9 @@ from penstock.base.limits import SUBSCRIPTIONS_MAX
 from penstock.engine.subscription import Subscription
 from penstock.engine.watch import Change
 from penstock.gateway.backend import row_description
-from penstock.gateway.errors import NotSupported
 from penstock.gateway.pause import Pause
 from penstock.gateway.portals import Portal
-from penstock.gateway.result import Result, fields, spread
+from penstock.gateway.result import Result, check_announced, fields, spread
 from penstock.gateway.types import ColumnType, column_type
 from penstock.sql import statements as st
 from penstock.zset.interchange import export_type
@@ -146,6 +145,5 @@ def open_stream(work: Work, portal: Portal, s: st.Subscribe) -> None:
     prepared = portal.prepared
     portal.stream, portal.tag = stream, "SUBSCRIBE"
     work.streams.append(portal)
-    announced = prepared.columns if prepared.described and prepared.statement is s else None
-    if announced is not None and [t.oid for _, t in announced] != [t.oid for t in stream.types]:
-        raise NotSupported("cached plan must not change result type", hint="Prepare the statement again.")
+    if prepared.statement is s:
+        check_announced(portal.announced, stream.types)

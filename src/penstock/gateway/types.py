@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from penstock.base.errors import TypeMismatch
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # there is one of each, and tables by type are asked for every value
 class PgType:
     """A type of Postgres: its name, its number, that of arrays of it, the bytes of a value (-1: they vary)."""
 
@@ -80,6 +81,7 @@ class ColumnType:
         return -1 if self.depth else self.pg.size
 
 
+@lru_cache(1_024)  # each new text of a query asks for its columns
 def column_type(duck: str) -> ColumnType:
     """The Postgres type for one of DuckDB's names.
 

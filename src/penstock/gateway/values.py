@@ -101,9 +101,9 @@ def _interval_text(value: Any) -> bytes:
 
 TEXT: dict[PgType, Encoder] = {
     t.BOOL: lambda v: b"t" if v else b"f",
-    t.INT2: lambda v: str(v).encode(),
-    t.INT4: lambda v: str(v).encode(),
-    t.INT8: lambda v: str(v).encode(),
+    t.INT2: b"%d".__mod__,  # a method of C's: there are many of these
+    t.INT4: b"%d".__mod__,
+    t.INT8: b"%d".__mod__,
     t.FLOAT4: lambda v: _float_text(v, _float4_shortest),
     t.FLOAT8: lambda v: _float_text(v, repr),
     t.NUMERIC: _decimal_text,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+import pyarrow as pa
+
 from penstock.base.errors import PenstockError, SqlSyntaxError, TransactionError, TransactionFailed
 from penstock.base.limits import ENCODE_ROWS_MAX
 from penstock.engine.access import SUPERUSER
+from penstock.engine.at_once import Found
 from penstock.engine.session import Answer, Session
 from penstock.gateway import backend as b
 from penstock.gateway import commands as c
@@ -21,10 +24,10 @@ from penstock.gateway.errors import (
     UndefinedCursor,
     UndefinedStatement,
 )
-from penstock.gateway.found import at_once_result
+from penstock.gateway.found import AtOnceResult, shape_of
 from penstock.gateway.notify_command import pg_notify_call, run_pg_notify
 from penstock.gateway.own import command_columns, run_command
-from penstock.gateway.portals import Portal, Prepared
+from penstock.gateway.portals import Portal, Prepared, Values
 from penstock.gateway.prepare_command import Execute
 from penstock.gateway.remember import Remembered
 from penstock.gateway.reports import Notice, notice_report
@@ -117,6 +120,13 @@ class Work:
         if self.session.transaction is None:
             self.outbox.send()
 
+    @property
+    def has_more_to_say(self) -> bool:
+        """Whether there is something for the client before it is told that the server is ready."""
+        return (
+            bool(self.reports) or self.session.last_commit != self._told or not self.outbox.mailbox.is_empty
+        )
+
     def commit_notice(self) -> bytes:
         """The token of a commit that the client has not been told of, if it wants to be."""
         if self.session.last_commit == self._told:
@@ -197,9 +207,10 @@ class Work:
         state = self.session.catalog_state()
         if state != self._prepared_for:
             self._prepared, self._prepared_for = Remembered(), state
-        return self._prepared.get((sql, oids), lambda _: self._read(sql, oids))
+        return self._prepared.get((sql, oids), self._read)
 
-    def _read(self, sql: str, oids: tuple[int, ...]) -> Prepared:
+    def _read(self, text: tuple[str, tuple[int, ...]]) -> Prepared:
+        sql, oids = text
         call = pg_notify_call(sql)
         if call is not None:
             return Prepared(call, None, parse(call)[0], oids, notifies=True)
@@ -235,7 +246,7 @@ class Work:
 
     def forget_portals(self) -> None:
         """Portals end with their transaction; cursors that hold their rows do not."""
-        if self.session.transaction is None:
+        if self.portals and self.session.transaction is None:
             for name in [name for name, portal in self.portals.items() if not portal.hold]:
                 self.drop_portal(name)
 
@@ -301,11 +312,31 @@ class Work:
                 prepared.parameters, prepared.columns = self.catalog.describe(command, prepared.oids)
                 prepared.described = True
             return
-        prepared.parameters = ()
+        if isinstance(command, c.Declare):
+            self._work_out_cursor(prepared, command)
+        else:
+            prepared.parameters = ()
         if columns:
             prepared.columns = command_columns(self, command)
             # A cursor or statement of the same name may be another one the next time.
             prepared.described = not isinstance(command, (c.Fetch, Execute))
+
+    def with_parameters(self, prepared: Prepared) -> Prepared:
+        """The statement whose parameters it has: of DECLARE CURSOR, the cursor's own."""
+        command = prepared.command
+        return self.prepare(command.query.text, prepared.oids) if isinstance(command, c.Declare) else prepared
+
+    def _work_out_cursor(self, prepared: Prepared, command: c.Declare) -> None:
+        if prepared.parameters is not None:
+            return
+        own = self.with_parameters(prepared)
+        try:
+            self.work_out(own, columns=False)
+        except PenstockError as error:
+            if error.position is not None:
+                error.position += command.query.offset
+            raise
+        prepared.parameters, prepared.ducks = own.parameters, own.ducks
 
     # -- running ---------------------------------------------------------------------------
 
@@ -335,29 +366,31 @@ class Work:
             try:
                 if isinstance(prepared.command, (c.SetSetting, c.ShowSetting)):
                     self.run(portal)
-                elif (
-                    prepared.statement is None
-                    or prepared.notifies
-                    or self.failed
-                    or not self.settings.freshness.holds()
-                ):
-                    return False
                 else:
-                    found = self.session.at_once(prepared.statement, portal.values, wait=False)
+                    found = self.find_at_once(prepared, portal.values)
                     if found is None:
                         return False
-                    portal.result = at_once_result(prepared, portal.formats, found)
+                    portal.result = AtOnceResult(
+                        shape_of(prepared, portal.formats, found, portal.described), found
+                    )
                     portal.tag = "SELECT"
             except PenstockError:  # the usual way comes to the same, and tells the client
                 return False
         return portal.result is None or portal.result.at_hand <= ENCODE_ROWS_MAX
+
+    def find_at_once(self, prepared: Prepared, values: Values) -> Found | pa.Table | None:
+        """The rows that a statement asks for, if it need not wait for them."""
+        statement = prepared.statement
+        if statement is None or prepared.notifies or self.failed or not self.settings.freshness.holds():
+            return None
+        return self.session.at_once(statement, values, wait=False)
 
     def types_known(self, prepared: Prepared) -> bool:
         """Whether the types of the parameters can be told without asking the engine."""
         if prepared.parameters is not None:
             return True
         if prepared.statement is None:
-            return not isinstance(prepared.command, CatalogQuery)
+            return not isinstance(prepared.command, (CatalogQuery, c.Declare))
         count = prepared.statement.parameter_count
         return all(parameter_type(oid) for oid in prepared.oids[:count]) and len(prepared.oids) >= count
 
@@ -394,16 +427,7 @@ class Work:
             run_pg_notify(self, answer.table, portal)
             return
         if answer.has_rows:
-            portal.result = Result.of(
-                answer.table, portal.formats, _announced(portal.prepared), answer.stream
-            )
+            portal.result = Result.of(answer.table, portal.formats, portal.announced, answer.stream)
         portal.tag = answer.tag
         if answer.warning:
             portal.notices.append(answer.warning)
-
-
-def _announced(prepared: Prepared) -> list[ColumnType] | None:
-    """The types that the client was told, if it was."""
-    if not prepared.described or prepared.columns is None:
-        return None
-    return [t for _, t in prepared.columns]

@@ -58,6 +58,21 @@ def hash_few(columns: Sequence[Column], count: int) -> list[int]:
     return hashes
 
 
+def hash_plain(values: Sequence[int | str]) -> int:
+    """`hash_columns` of one row of integers (of 64 bits) and texts: a key that is looked up.
+
+    >>> from penstock.zset.column import from_pylist
+    >>> from penstock.zset.types import BIGINT
+    >>> hash_plain([-7]) == int(hash_columns([from_pylist(BIGINT, [-7])], 1)[0])
+    True
+    """
+    hash = 0
+    for place, value in enumerate(values):
+        found = _hash_one(value.encode()) if isinstance(value, str) else _mix_int(value)
+        hash = _mix_int(((hash * 3) & _MASK) ^ found) if place else found
+    return hash if COLLIDE_BITS is None else hash & (_MASK ^ (_MASK >> COLLIDE_BITS))
+
+
 def _hash_values(column: Column) -> list[int]:
     values = column.values
     if column.type.kind == "arrow":

@@ -16,6 +16,7 @@ from typing import Any
 
 from penstock.base.errors import BindError, InvalidOption, PenstockError, SparkUnavailable
 from penstock.pipelines.registry import Registry, collecting
+from penstock.run.spark.connectors import missing_connector
 
 SPEC_NAMES = ("spark-pipeline.yml", "spark-pipeline.yaml")
 _FIELDS = ("name", "storage", "catalog", "database", "schema", "configuration", "libraries")
@@ -101,7 +102,8 @@ def _load(file: Path, registry: Registry) -> None:
     except PenstockError:
         raise
     except Exception as error:  # whatever somebody's file may raise
-        raise BindError(f"{file}{_line(error, file)}: {type(error).__name__}: {error}") from error
+        told = f"{file}{_line(error, file)}: {type(error).__name__}: {error}"
+        raise BindError(told, hint=missing_connector(str(error))) from error
 
 
 def _line(error: BaseException, file: Path) -> str:

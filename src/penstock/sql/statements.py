@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 
 from penstock.sql.tokens import quote
 
@@ -86,7 +86,7 @@ class Statement:
     parameters: tuple[Parameter, ...]
     as_of: tuple[AsOf, ...] = field(default=(), kw_only=True)
 
-    @property
+    @cached_property
     def parameter_count(self) -> int:
         """How many values a caller has to bind: the highest number, or the number of different names."""
         keys = {p.key for p in self.parameters}

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 import string
+from functools import lru_cache
 from typing import NamedTuple
 
 from penstock.base.errors import SqlSyntaxError
+from penstock.base.limits import REMEMBERED_TEXT_MAX, TOKENIZED_TEXTS_MAX
 
 
 class Token(NamedTuple):
@@ -65,6 +67,16 @@ def tokenize(text: str) -> list[Token]:
     >>> [token.text for token in tokenize("SELECT $$a;b$$ -- c")]
     ['SELECT', ' ', '$$a;b$$', ' ', '-- c']
     """
+    return list(_known_tokens(text)) if len(text) <= REMEMBERED_TEXT_MAX else _tokens(text)
+
+
+@lru_cache(TOKENIZED_TEXTS_MAX)
+def _known_tokens(text: str) -> list[Token]:
+    """On its way through the server a statement is asked four times what it consists of."""
+    return _tokens(text)
+
+
+def _tokens(text: str) -> list[Token]:
     tokens: list[Token] = []
     offset = 0
     while offset < len(text):

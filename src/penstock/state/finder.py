@@ -8,26 +8,27 @@ as often as all pieces together say.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from penstock.base.errors import PenstockError
 from penstock.base.limits import INDEX_AFTER_READS, INDEX_AT_ONCE_ROWS_MAX, INDEX_ROWS_MAX
-from penstock.kernels.hashing import hash_columns, hash_few
+from penstock.kernels.hashing import hash_columns, hash_plain
 from penstock.state.batch import Batch
-from penstock.zset.column import Column, same_value
+from penstock.zset.column import Column
 from penstock.zset.zset import ZSet, union
 
 Piece = ZSet | Batch
+Place = tuple[Piece, int]  # a row
+Key = Sequence[int | str]  # values of some columns, none of them NULL
 _PAIRED_ROWS_MAX = 256
 
 
-@dataclass(frozen=True)
-class Pieces:
+class Pieces(NamedTuple):
     """What a bag consists of at one moment. The log may grow afterwards: `logged` of it belong to the moment."""
 
     large: Sequence[Piece]
@@ -44,17 +45,44 @@ class PieceIndex:
         self.piece = piece
         found = hash_columns([piece.columns[p] for p in positions], len(piece.weights))
         order = np.argsort(found, kind="stable")
-        self.order = order.astype(np.uint32) if len(order) < 2**32 else order
-        self.hashes = found[order]
+        # As memory, because they are looked at one by one: numpy makes an object of its own for each.
+        self.hashes = found[order].data
+        self.order = (order.astype(np.uint32) if len(order) < 2**32 else order).data
 
-    def places(self, hash: int) -> list[int]:
-        wanted = np.uint64(hash)
-        at, count = int(self.hashes.searchsorted(wanted)), len(self.hashes)
-        if at == count or self.hashes[at] != wanted:
-            return []
-        if at + 1 == count or self.hashes[at + 1] != wanted:
-            return [int(self.order[at])]
-        return self.order[at : int(self.hashes.searchsorted(wanted, "right"))].tolist()
+
+def places_under(
+    piece: Piece, hashes: memoryview, order: memoryview | None, hash: int, positions: Sequence[int], key: Key
+) -> list[Place]:
+    """The rows of a piece that have these values in the columns at `positions`. `hashes` rise, and `order` says which
+    row each belongs to (None: the rows lie like that).
+
+    >>> from penstock.zset.column import from_pylist
+    >>> from penstock.zset.types import BIGINT
+    >>> piece = ZSet((from_pylist(BIGINT, [8, 7, 7]),), np.ones(3, np.int64))
+    >>> index = PieceIndex(piece, (0,))
+    >>> [row for _, row in places_under(piece, index.hashes, index.order, hash_plain([7]), (0,), [7])]
+    [1, 2]
+    """
+    found: list[Place] = []
+    at, count = bisect_left(hashes, hash), len(hashes)
+    while at < count and hashes[at] == hash:
+        row = at if order is None else order[at]
+        at += 1
+        for position, wanted in zip(positions, key, strict=True):
+            if value_at(piece.columns[position], row) != wanted:
+                break
+        else:
+            found.append((piece, row))
+    return found
+
+
+def value_at(column: Column, row: int) -> Any:
+    """One value as Python has it; of types that numpy holds as numbers, the number."""
+    if column.type.kind == "arrow":
+        return column.values[row].as_py()
+    if column.valid is not None and not column.valid[row]:
+        return None
+    return column.values.item(row)
 
 
 class LogIndex:
@@ -77,14 +105,14 @@ class LogIndex:
 
 
 class Finder:
-    """The index of a bag by the columns at `positions`. What it finds may be without rows that cancel.
+    """The index of a bag by the columns at `positions`.
 
     >>> from penstock.zset.column import from_pylist
     >>> from penstock.zset.types import BIGINT
     >>> def rows(keys, weights):
     ...     return ZSet((from_pylist(BIGINT, keys),), np.array(weights))
     >>> finder = Finder((0,))
-    >>> finder.find(Pieces([rows([7, 8, 7], [1, 1, 1])], [rows([7], [-1])], 1), [from_pylist(BIGINT, [7])])
+    >>> gathered(finder.find(Pieces([rows([7, 8, 7], [1, 1, 1])], [rows([7], [-1])], 1), [7]))
     ZSet([((7,), 1)])
     """
 
@@ -95,33 +123,38 @@ class Finder:
         self._making: set[int] = set()
         self._asked = 0
 
-    def find(self, pieces: Pieces, key: Sequence[Column], rows_max: int = INDEX_ROWS_MAX) -> ZSet | None:
-        """The rows under a key of one row, not added up; None while an index of a large piece is being made, or if
-        it has more than `rows_max` rows."""
+    def find(self, pieces: Pieces, key: Key, rows_max: int = INDEX_ROWS_MAX) -> list[Place] | None:
+        """The rows under a key, those that a later piece takes away too; None while an index of a large piece is being
+        made, or if it has more than `rows_max` rows."""
         self._asked += 1
-        if not self._ready(pieces.large, rows_max):
+        large, log, logged = pieces
+        if not self._ready(large, rows_max):
             return None
-        (hash,) = hash_few(key, 1)
-        found: list[tuple[Piece, int]] = []
-        for piece in pieces.large:
-            rows = self._indexes[id(piece)].places(hash)
-            found += [(piece, row) for row in rows if self._same(key, piece, row)]
-        if self._log.log is not pieces.log:
-            self._log = LogIndex(pieces.log)
-        for number, row in self._log.places(hash, self.positions, pieces.logged):
-            delta = pieces.log[number]
-            if number < pieces.logged and self._same(key, delta, row):
-                found.append((delta, row))
-        return _gathered(found)
-
-    def _same(self, key: Sequence[Column], piece: Piece, row: int) -> bool:
-        pairs = zip(key, self.positions, strict=True)
-        return all(same_value(column, 0, piece.columns[p], row) for column, p in pairs)
+        hash, positions = hash_plain(key), self.positions
+        found: list[Place] = []
+        for piece in large:
+            index = self._indexes[id(piece)]
+            found += places_under(piece, index.hashes, index.order, hash, positions, key)
+        if self._log.log is not log:
+            self._log = LogIndex(log)
+        if logged:
+            for number, row in self._log.places(hash, positions, logged):
+                delta = log[number]
+                if number < logged and all(
+                    value_at(delta.columns[p], row) == wanted
+                    for p, wanted in zip(positions, key, strict=True)
+                ):
+                    found.append((delta, row))
+        return found
 
     def _ready(self, large: Sequence[Piece], rows_max: int) -> bool:
         known = self._indexes
-        if len(known) == len(large) and all(id(piece) in known for piece in large):
-            return True
+        if len(known) == len(large):
+            for piece in large:
+                if id(piece) not in known:
+                    break
+            else:
+                return True
         for old in known.keys() - {id(piece) for piece in large}:
             known.pop(old, None)
         ready = True
@@ -151,8 +184,8 @@ class Finder:
         threading.Thread(target=work, name="penstock-index", daemon=True).start()
 
 
-def _gathered(found: list[tuple[Piece, int]]) -> ZSet:
-    """These rows. A row that changes often stands in the log often, and all but the last cancel: few are taken."""
+def gathered(found: list[Place]) -> ZSet:
+    """These rows, perhaps without some that cancel. A row that changes often stands in the log often, and all but the last cancel: few are taken."""
     if not found:
         return ZSet((), np.zeros(0, np.int64))
     if 1 < len(found) <= _PAIRED_ROWS_MAX:
@@ -169,13 +202,13 @@ def _gathered(found: list[tuple[Piece, int]]) -> ZSet:
     return union(parts)
 
 
-def _net(found: list[tuple[Piece, int]]) -> list[tuple[Piece, int]]:
+def _net(found: list[Place]) -> list[Place]:
     """Without pairs of +1 and -1 of the same values; those that Python cannot compare stay."""
     there: dict[tuple[Any, ...], list[int]] = {}
     gone: set[int] = set()
     try:
         for number, (piece, row) in enumerate(found):
-            values = tuple([_value(column, row) for column in piece.columns])
+            values = tuple([value_at(column, row) for column in piece.columns])
             waiting = there.setdefault(values, [])
             weight = int(piece.weights[row])
             if waiting and weight + int(found[waiting[-1]][0].weights[found[waiting[-1]][1]]) == 0:
@@ -186,11 +219,3 @@ def _net(found: list[tuple[Piece, int]]) -> list[tuple[Piece, int]]:
         return found
     kept = [entry for number, entry in enumerate(found) if number not in gone]
     return kept or [found[i] for i in sorted(gone)[:2]]  # a row that is nowhere still has columns
-
-
-def _value(column: Column, row: int) -> Any:
-    if column.type.kind == "arrow":
-        return column.values[row].as_py()
-    if column.valid is not None and not column.valid[row]:
-        return None
-    return column.values[row]

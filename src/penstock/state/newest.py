@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from penstock.kernels.hashing import hash_plain
 from penstock.state.arrangement import Arrangement, probe_batch
 from penstock.state.batch import Batch, concat_batches
+from penstock.state.finder import Key, Place, places_under
 from penstock.zset.column import Column
 
 Places = tuple[np.ndarray, Batch, np.ndarray]  # which keys, the batch that has them, its rows
@@ -39,6 +41,16 @@ def newest_places(arrangement: Arrangement, hashes: np.ndarray, keys: Sequence[C
         settled[mine] = True
         waiting = waiting[~settled]
     return places
+
+
+def newest_place(arrangement: Arrangement, key: Key) -> list[Place]:
+    """`newest_places` of one key, as Python has its values: no vectors where one number will do."""
+    hash, compared = hash_plain(key), arrangement.layout.compared
+    for batch in reversed(arrangement.batches):
+        found = places_under(batch, batch.hashes.data, None, hash, compared, key)
+        if found:
+            return [(piece, row) for piece, row in found if piece.weights[row] > 0]
+    return []
 
 
 def newest_rows(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock.base.errors import BindError, DuplicateObject, NotMaintainable
+from penstock.run.spark.connectors import missing_connector
 from penstock.run.spark.plan_sql import ANSI_HINT, PlanText, ReadsStream, quoted
 from penstock.run.spark.ready import make_ready
 
@@ -78,7 +79,7 @@ class Analyser:
         except AnalysisException as error:
             if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
                 raise NotThere(_sentence(error)) from None
-            first = BindError(_sentence(error))
+            first = BindError(_sentence(error), hint=missing_connector(str(error)))
         with tempfile.TemporaryDirectory() as empty:
             try:
                 for name, columns in relations.items():

@@ -7,12 +7,13 @@ import sys
 import tempfile
 import threading
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.base.errors import InvalidOption, PenstockError, SparkUnavailable
 from penstock.base.version import VERSION
+from penstock.run.spark.connectors import PACKAGES, with_connectors
 from penstock.run.spark.ready import make_ready
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ class Spark:
     """An engine for `Flow(engine=...)`: a session (or what one is to be made with) and how to cut epochs.
 
     Without a session the one that is active is used, else one is started when it is first needed, at `master`
-    (`local[*]` if that is not given) with these `config` settings. `partitions` fixes the number of partitions
+    (`local[*]` if that is not given) with these `config` settings and `connectors` ("kafka", "delta", "iceberg":
+    Spark fetches their Java libraries from Maven Central then). `partitions` fixes the number of partitions
     of every epoch; without it small epochs have one and large ones as many as Spark has cores.
     """
 
@@ -46,10 +48,12 @@ class Spark:
         partitions: int | None = None,
         master: str | None = None,
         config: Mapping[str, str] | None = None,
+        connectors: Iterable[str] = (),
     ) -> None:
-        if session is not None and (master is not None or config):
+        names = [connectors] if isinstance(connectors, str) else list(connectors)
+        if session is not None and (master is not None or config or names):
             raise InvalidOption(
-                "master and config are for a session that penstock starts, and one was given",
+                "master, config and connectors are for a session that penstock starts, and one was given",
                 hint="Give the session those settings when it is built.",
             )
         if partitions is not None and (not isinstance(partitions, int) or partitions < 1):
@@ -57,7 +61,7 @@ class Spark:
         self.partitions = partitions
         self._given = session
         self._master = master
-        self._config = dict(config or {})
+        self._config = with_connectors(names, config or {})
         self._session: SparkSession | None = None
         self._started = False  # by us, so that we end it
         self._lock = threading.Lock()
@@ -104,6 +108,8 @@ class Spark:
         found = _active()
         if found is not None and self._master is None and not self._config:
             return found
+        if found is not None:
+            _check_libraries(found, self._config)
         make_ready()
         from pyspark.sql import SparkSession
 
@@ -117,12 +123,26 @@ class Spark:
             session = builder.getOrCreate()
         except Exception as error:
             lines = str(error).strip().splitlines()
+            libraries = self._config.get(PACKAGES)
             raise SparkUnavailable(
                 f"Spark did not start: {lines[0] if lines else type(error).__name__}",
-                hint="Its own messages are above. Everything but Spark works without it.",
+                hint="Its own messages are above. Everything but Spark works without it."
+                if not libraries
+                else f"Its own messages are above. It fetches {libraries} from Maven Central: is that within reach?",
             ) from error
         self._started = found is None
         return session
+
+
+def _check_libraries(session: SparkSession, config: Mapping[str, str]) -> None:
+    """A session takes other settings while it runs, but no libraries: those it would leave out without a word."""
+    there = (session.sparkContext.getConf().get(PACKAGES) or "").split(",")
+    missing = [p for p in config.get(PACKAGES, "").split(",") if p and p not in there]
+    if missing:
+        raise InvalidOption(
+            f"the Spark session of this process runs already, without {', '.join(missing)}",
+            hint="Libraries are chosen when Spark starts: stop the session first, or start it with them.",
+        )
 
 
 def _active() -> SparkSession | None:

@@ -6,8 +6,10 @@ checkpoint, and its number; the flow stores it with the epoch as the source's of
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from penstock.base.errors import InvalidOption, PenstockError, SparkFailed
@@ -44,6 +46,16 @@ def _is_all(trigger: str) -> bool:
     return trigger.replace(" ", "").replace("_", "").lower() == "availablenow"
 
 
+@cache  # once for each Java process
+def _let_go_at_exit(gateway: Any) -> None:
+    """Have the process end without complaints.
+
+    py4j keeps every function that Java may call for as long as the process lives, in a thread that never ends: with
+    ours go all modules of penstock and DuckDB's, which tells of each of its types and functions that it was leaked.
+    """
+    atexit.register(gateway.gateway_property.pool.clear)
+
+
 class Streams:
     """Streaming queries that feed tables. They run until they are stopped, or have read all there is."""
 
@@ -72,6 +84,7 @@ class Streams:
                 self._failures[table] = error
                 raise
 
+        _let_go_at_exit(frame.sparkSession.sparkContext._gateway)
         writer = frame.writeStream.foreachBatch(batch).option("checkpointLocation", checkpoint)
         writer = writer.queryName(f"penstock {table}")
         if trigger:
