@@ -139,3 +139,23 @@ def test_a_data_frame_of_many_partitions_is_read_by_few_tasks(spark: SparkSessio
         readers = [task for task in summary.spark_tasks if not task.placed and task.rows]
         assert 1 < len(readers) <= most
         assert sum(task.rows for task in readers) == 100
+
+
+def test_what_spark_has_shuffled_is_read_by_few_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    """Adaptive execution, which is off for the job, would have put its many small partitions together."""
+    from pyspark import TaskContext
+    from pyspark.sql.functions import udf
+
+    @udf("int")
+    def task() -> int:
+        context = TaskContext.get()
+        assert context is not None
+        return context.partitionId()
+
+    with penstock.Flow(tmp_path / "flow", engine=penstock.Spark(spark, partitions=2)) as flow:
+        flow.sql("CREATE TABLE keyed (g TEXT PRIMARY KEY, v INTEGER)")
+        most = 4 * max(2, spark.sparkContext.defaultParallelism)
+        rows = spark.range(200).selectExpr("string(id) AS g").repartition(most + 20)
+        flow.tick("keyed", rows.withColumn("v", task()))
+        tasks = flow.sql("SELECT count(DISTINCT v) AS n FROM keyed").to_pylist()[0]["n"]
+        assert 1 < tasks <= most

@@ -317,8 +317,9 @@ AUTO_ROWS_MIN = 10_000
 # Rows of a DataFrame that a task turns into packets at a time.
 FRAME_ROWS_AT_ONCE = 500_000
 
-# Tasks that read a DataFrame and leave a file each, for each core: a DataFrame of more partitions is coalesced. So
-# many that a slow one does not hold up the rest, and few enough that the table's state is not a heap of small files.
+# Tasks that read a DataFrame, for each core: one of more partitions is coalesced. So many that a slow task does not
+# hold up the rest, and few enough that the table's state is not a heap of small files and that Python is not started
+# 200 times for some rows: so many partitions has whatever Spark has shuffled, since adaptive execution is off.
 SOURCE_TASKS_PER_CORE_MAX = 4
 
 # Rows that a task hands to Spark at a time, when a DataFrame is read from a flow.

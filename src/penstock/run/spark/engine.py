@@ -203,7 +203,7 @@ class SparkEngine(Distributed):
         """The packets that come from somewhere, and those that travel with the job. With `here` the tasks that read
         DataFrames run the first wave."""
         sent = tuple(packets)
-        if here and frames:
+        if frames:
             most = SOURCE_TASKS_PER_CORE_MAX * max(count, spark.sparkContext.defaultParallelism)
             frames = [frame.coalesce(most) for frame in frames]
         read = [f.mapInArrow(SourceTask(written, i, here), _packet_type()) for i, f in enumerate(frames)]
