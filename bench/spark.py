@@ -105,7 +105,9 @@ def one_row(flow: Flow, engine: Spark, name: str, rows: int) -> Figure:
 
 
 def many_rows(flow: Flow, engine: Spark, folder: Path, rows: int, customers: int) -> Figure:
-    """An epoch of many rows from a DataFrame; a plain job reads, shuffles and writes the same ones."""
+    """An epoch of many rows from a DataFrame; a plain job reads, shuffles and writes the same ones.
+
+    What is merged beside the epochs is waited for: it would slow the plain job down."""
     session = engine.session()
     flow.use_engine(engine)
     times: dict[str, list[float]] = {"epoch": [], "plain": []}
@@ -113,6 +115,7 @@ def many_rows(flow: Flow, engine: Spark, folder: Path, rows: int, customers: int
         place = write_parquet(orders(rows, customers), folder / "more")
         frame = read_parquet(session, place, "more")
         epoch_s = seconds(flow.tick, {"orders": frame})
+        flow._writer().flush_state()
         target = str((folder / "copy").absolute())
         plain_s = seconds(frame.repartition(CORES, "customer").write.mode("overwrite").parquet, target)
         if number >= LARGE_WARM_UPS:
