@@ -17,6 +17,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.certificate import make_certificate
+
 
 @contextmanager
 def started(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
@@ -173,6 +175,21 @@ def test_passwords_hold_for_a_socket_in_a_folder(tmp_path: Path) -> None:
             with pytest.raises(psycopg.OperationalError, match="password"):
                 psycopg.connect(host=str(folder), port=port, user="ann", password="wrong")
             with psycopg.connect(host=str(folder), port=port, user="ann", password="secret") as connection:
+                assert connection.execute("SELECT 1").fetchone() == (1,)
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_a_socket_in_a_folder_is_not_encrypted(tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+    folder = Path(tempfile.mkdtemp(dir="/tmp", prefix="s"))
+    tls = ("--tls-cert", certificate, "--tls-key", key, "--require-tls")
+    try:
+        with started(*tls, "--socket", folder) as (_, url):
+            port = int(url.rsplit(":", 1)[1].split("/")[0])
+            with pytest.raises(psycopg.OperationalError, match="encrypted"):
+                psycopg.connect(host=str(folder), port=port, user="penstock")
+            with psycopg.connect(f"{url}?sslmode=require") as connection:
                 assert connection.execute("SELECT 1").fetchone() == (1,)
     finally:
         shutil.rmtree(folder)

@@ -78,7 +78,7 @@ class _Segments:
             return
         data, kept = self._segment()
         if kept is None:
-            offsets = np.arange(0, data.size + 1, data.shape[1], np.int64)
+            offsets = np.arange(0, data.size + 1, data.shape[1], dtype=np.int64)
             data = data.reshape(-1)
         else:
             offsets = np.zeros(self._rows + 1, np.int64)
