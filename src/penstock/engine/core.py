@@ -13,6 +13,7 @@ from typing import Any
 from penstock.base.errors import (
     BindError,
     DependentObjects,
+    DuplicateColumn,
     NotMaintainable,
     PenstockError,
     StateBroken,
@@ -450,7 +451,7 @@ def check_names(relation: str, schema: Schema) -> None:
     seen: set[str] = set()
     for column in schema.names:
         if fold(column) in seen:
-            raise BindError(
+            raise DuplicateColumn(
                 f'column "{column}" stands twice in "{relation}"',
                 hint="Give one of them another name with AS.",
             )

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.errors import BindError, CardinalityViolation, UndefinedColumn
+from penstock.base.errors import BindError, CardinalityViolation, UndefinedColumn, WrongColumnCount
 from penstock.engine.catalog import Table, expand
 from penstock.engine.core import Core
 from penstock.engine.plain_values import plain_rows
@@ -99,7 +99,7 @@ def _check_width(view: View, statement: st.Insert, source: str, targets: Sequenc
     given = len(view.core.reader.columns(source))
     if given != len(targets):
         more = "more" if given > len(targets) else "fewer"
-        raise BindError(
+        raise WrongColumnCount(
             f'INSERT has {more} values ({given}) than columns ({len(targets)}) of "{statement.table}"',
             hint="Name the columns: INSERT INTO t (a, b) VALUES ...",
         )
@@ -113,7 +113,7 @@ def _with_defaults(table: Table, statement: st.Insert, targets: list[int] | None
     texts = []
     for row in rows:
         if len(row) > len(positions):
-            raise BindError(f'INSERT has more values than columns of "{table.name}"')
+            raise WrongColumnCount(f'INSERT has more values than columns of "{table.name}"')
         items = [
             f"({table.default_texts[p] or 'NULL'})" if item.text.upper() == "DEFAULT" else item.text
             for item, p in zip(row, positions, strict=False)

@@ -31,6 +31,7 @@ from penstock.base.errors import (
     QueryCanceled,
     SqlSyntaxError,
     TransactionError,
+    UnboundParameter,
     UndefinedSavepoint,
     WrongObjectType,
 )
@@ -213,7 +214,7 @@ class Session:
     def _check_bound(self, statements: Sequence[st.Statement]) -> None:
         for s in statements:
             if s.parameters:
-                raise SqlSyntaxError(
+                raise UnboundParameter(
                     f"the placeholder {s.parameters[0].text} has no value",
                     hint="Give the values: sql(text, [value, ...]).",
                     position=s.parameters[0].offset,
