@@ -21,7 +21,8 @@ class PenstockError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
-        self.position = position  # 0-based offset into the statement's text, where one is known
+        self.position = position  # 0-based offset into the text, where one is known
+        self.statement: int | None = None  # where the statement begins in a text of several
         self.node: int | None = None  # the operator that raised it, where one did
         self.counted = False  # among the errors that a flow has met
 

@@ -187,6 +187,8 @@ class Session:
         except PenstockError as error:
             if error.position is not None:
                 error.position = bound.origin(error.position)
+            if error.statement is not None:
+                error.statement = bound.origin(error.statement)
             raise
 
     def run_parsed(self, statements: Sequence[st.Statement], commit: str | None = None) -> list[Answer]:
@@ -233,6 +235,7 @@ class Session:
                 from_view = error.node is not None and isinstance(s, _CHANGES)  # a place in the view's text
                 if from_view or not (s.as_of or is_plausible(error, s.text)):
                     error.position = None
+                error.statement = s.text.offset
                 raise
 
     def _count(self, s: st.Statement) -> str:
