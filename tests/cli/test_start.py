@@ -190,8 +190,9 @@ def test_a_socket_in_a_folder_is_not_encrypted(tmp_path: Path) -> None:
             port = int(url.rsplit(":", 1)[1].split("/")[0])
             with pytest.raises(psycopg.OperationalError, match="encrypted"):
                 psycopg.connect(host=str(folder), port=port, user="penstock")
-            with psycopg.connect(f"{url}?sslmode=require") as connection:
+            with psycopg.connect(url) as connection:  # as it was told to
                 assert connection.execute("SELECT 1").fetchone() == (1,)
+                assert connection.pgconn.ssl_in_use
     finally:
         shutil.rmtree(folder)
 
