@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 import penstock
+from penstock.base.errors import BindError, PenstockError
 from postgres import Postgres
 
 TABLE = "CREATE TABLE one (x int, y int, s text)"
@@ -89,12 +90,12 @@ def refused_by_postgres(server: Postgres, statement: str) -> psycopg.Error:
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_the_code_is_that_of_postgres(flow: penstock.Flow, judge_server: Postgres, statement: str) -> None:
     expected = refused_by_postgres(judge_server, statement)
-    with pytest.raises(penstock.PenstockError) as caught:
+    with pytest.raises(PenstockError) as caught:
         flow.sql(statement)
     assert caught.value.sqlstate == expected.sqlstate, (str(caught.value), str(expected))
 
 
 def test_what_is_not_known_stays_a_coarser_error(flow: penstock.Flow) -> None:
-    with pytest.raises(penstock.BindError) as caught:
+    with pytest.raises(BindError) as caught:
         flow.sql("SELECT unnest([1]) FROM one WHERE unnest([true])")
     assert caught.value.sqlstate == "42000"
