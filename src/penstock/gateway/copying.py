@@ -261,4 +261,6 @@ def _unescape(match: re.Match[bytes]) -> bytes:
         return bytes([int(code[1:], 16)])
     if code[:1] in b"01234567":
         return bytes([int(code, 8) & 0xFF])
+    if code == b".":
+        raise BadCopyData("end-of-copy marker is not alone on its line")
     return _UNESCAPES.get(code, code)
