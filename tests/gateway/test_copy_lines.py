@@ -51,10 +51,14 @@ def options_of(form: dict[str, str]) -> CopyOptions:
         form.pop("quote", None)
         form.pop("escape", None)
     try:
-        return command(written(form)).options
+        options = command(written(form)).options
     except PenstockError:
         assume(False)
         raise
+    # In text PostgreSQL takes NULL strings that it cannot read again: the end of the data, an escape of what follows.
+    unreadable = "\\." in options.null or options.null.replace("\\\\", "").endswith("\\")
+    assume(options.format == "csv" or not unreadable)
+    return options
 
 
 def data_of(rows: list[Row], options: CopyOptions) -> bytes:
@@ -83,7 +87,6 @@ def null_as_text(rows: list[Row], options: CopyOptions) -> list[Row]:
 def test_what_is_written_is_read(rows: list[Row], form: dict[str, str], size: int) -> None:
     options = options_of(form)
     data = data_of(rows, options)
-    assume(options.format == "csv" or b"\\." not in data.split(b"\n"))  # a NULL string that ends the data
     expected = null_as_text(rows, options)
     assert read(data, options, len(rows[0])) == expected
     assert read(data, options, len(rows[0]), size) == expected
@@ -99,7 +102,6 @@ def test_postgres_writes_and_reads_the_same(
     postgres: Postgres, rows: list[Row], form: dict[str, str]
 ) -> None:
     options = options_of(form)
-    assume("\\." not in options.null or options.format == "csv")  # PostgreSQL does not read what it writes
     names = [f"c{i}" for i in range(len(rows[0]))]
     postgres.reset()
     for table in ("a", "b"):
