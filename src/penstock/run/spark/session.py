@@ -178,9 +178,9 @@ class Spark:
             _STARTED.begin(session, self)
             return session
         self._check_master(found)
-        _check_libraries(found, self._config)
         if not self._config:
             return found
+        _check_libraries(found, self._config)
         return _built({n: v for n, v in self._config.items() if n != MASTER})
 
     def _start(self) -> SparkSession:
