@@ -95,14 +95,26 @@ def test_the_last_who_uses_a_session_ends_it(process: Process) -> None:
     assert process.active() is None
 
 
-def test_flows_that_share_an_engine_close_it_together(process: Process) -> None:
+def test_flows_that_share_an_engine_close_it_together(process: Process, tmp_path: Path) -> None:
     engine = penstock.Spark()
-    for _ in range(2):
-        engine.used_by_flow()
-    shared = engine.session()
-    engine.close()
-    assert engine.session() is shared
-    engine.close()
+    a, b = penstock.Flow(tmp_path / "a", engine=engine), penstock.Flow(tmp_path / "b", engine=engine)
+    shared = a.spark
+    a.use_engine("inline")
+    a.use_engine(engine)  # the same flow again, and no other user
+    a.close()
+    assert b.spark is shared
+    b.close()
+    assert process.active() is None
+
+
+def test_a_flow_that_changes_its_engine_keeps_the_session_that_it_goes_on_with(
+    process: Process, tmp_path: Path
+) -> None:
+    with penstock.Flow(tmp_path / "a", engine="spark") as flow:
+        shared = flow.spark
+        flow.use_engine(penstock.Spark(shared, partitions=3))
+        assert flow.spark is shared
+        assert process.active() is shared
     assert process.active() is None
 
 
@@ -266,9 +278,9 @@ for flow in (a, b):
 assert a.spark.sparkContext is b.spark.sparkContext
 try:
     penstock.Spark(master="spark://nowhere:7077").session()
+    raise SystemExit("another master was not refused")
 except InvalidOption:
-    pass
-a.close()
+    a.close()
 assert b.tick("t", [{"k": 1}]).spark_jobs == 1
 
 first = b.spark
