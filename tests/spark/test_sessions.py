@@ -33,6 +33,9 @@ class Context:
         self.master = master
         self.defaultParallelism = 8
 
+    def stop(self) -> None:
+        self._jsc = None
+
     def getConf(self) -> dict[str, str]:
         return {}
 
@@ -52,7 +55,7 @@ class FakeSession:
         self.sessionUUID = lambda: str(id(self))
 
     def stop(self) -> None:
-        self.sparkContext._jsc = None
+        self.sparkContext.stop()
 
 
 class Process:
@@ -61,14 +64,21 @@ class Process:
     def __init__(self) -> None:
         self.sessions: list[FakeSession] = []
         self.settings: list[dict[str, str]] = []
+        self.bare: Context | None = None  # a SparkContext without a session
+        self.fails = False
 
     def active(self) -> Any:
         return self.sessions[-1] if self.sessions and self.sessions[-1].sparkContext._jsc else None
 
     def built(self, settings: dict[str, str]) -> Any:
         self.settings.append(settings)
+        if self.fails:
+            self.bare = Context(settings["spark.master"])
+            raise RuntimeError("An error occurred while calling None.X.\n: Y: all masters are unresponsive\n")
         if self.active() is None:
             self.sessions.append(FakeSession(settings["spark.master"]))
+            if self.bare is not None:
+                self.sessions[-1].sparkContext = self.bare
         return self.active()
 
 
@@ -77,6 +87,7 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Process:
     made = Process()
     monkeypatch.setattr(session, "_active", made.active)
     monkeypatch.setattr(session, "_built", made.built)
+    monkeypatch.setattr(session, "_context", lambda: made.bare)
     monkeypatch.setattr(session, "make_ready", lambda master: None)
     monkeypatch.setattr(session, "_STARTED", session._Started())
     return made
@@ -124,6 +135,25 @@ def test_a_session_of_the_user_is_never_ended(process: Process) -> None:
     assert engine.session() is theirs
     engine.close()
     assert process.active() is theirs
+
+
+def test_a_context_of_the_user_that_had_no_session_is_never_ended(process: Process) -> None:
+    process.bare = Context("local[2]")
+    engine = penstock.Spark(master="local[2]")
+    engine.session()
+    engine.close()
+    assert process.active() is not None
+    process.sessions.clear()
+    with pytest.raises(InvalidOption, match="runs already"):
+        penstock.Spark(master="local[3]").session()
+
+
+def test_half_of_a_spark_is_not_left_behind(process: Process) -> None:
+    process.fails = True
+    with pytest.raises(SparkUnavailable, match="did not start: Y: all masters are unresponsive"):
+        penstock.Spark(master="spark://nowhere:7077").session()
+    assert process.bare is not None
+    assert process.bare._jsc is None
 
 
 def test_who_forgets_to_close_keeps_no_session(process: Process) -> None:

@@ -19,6 +19,7 @@ from penstock.run.spark.connectors import PACKAGES, with_connectors
 from penstock.run.spark.ready import is_here, make_ready
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 # For a session that penstock starts itself. Progress bars would write over the user's terminal.
@@ -174,8 +175,12 @@ class Spark:
             return self._given
         found = _active()
         if found is None:
+            theirs = _context()  # one that has no session yet
             session = self._start()
-            _STARTED.begin(session, self)
+            if theirs is None:
+                _STARTED.begin(session, self)
+            else:
+                self._check_master(session)
             return session
         self._check_master(found)
         if not self._config:
@@ -188,13 +193,16 @@ class Spark:
         make_ready(master)
         os.environ.setdefault("PYTHONHASHSEED", "0")
         here = {"spark.python.daemon.module": DAEMON} if is_here(master) else {}
+        before = _context()
         try:
             return _built({**SETTINGS, **here, **self._config, MASTER: master})
         except Exception as error:
-            lines = str(error).strip().splitlines()
+            left = _context()
+            if left is not None and left is not before:
+                left.stop()  # half of a Spark, that the next attempt would be given again
             libraries = self._config.get(PACKAGES)
             raise SparkUnavailable(
-                f"Spark did not start: {lines[0] if lines else type(error).__name__}",
+                f"Spark did not start: {_said(error)}",
                 hint="Its own messages are above. Everything but Spark works without it."
                 if not libraries
                 else f"Its own messages are above. It fetches {libraries} from Maven Central: is that within reach?",
@@ -250,6 +258,26 @@ def _active() -> SparkSession | None:
     if found is None:
         found = SparkSession._instantiatedSession  # of another thread
     return found if found is not None and _runs(found) else None
+
+
+def _context() -> SparkContext | None:
+    """The context of this process, with or without a session."""
+    if "pyspark" not in sys.modules:
+        return None
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context
+
+
+def _said(error: Exception) -> str:
+    """What Java said, without the call that it was said to.
+
+    >>> _said(RuntimeError("An error occurred while calling None.org.X.\\n: java.lang.Y: no master\\n\\tat Z"))
+    'java.lang.Y: no master'
+    """
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    called = lines[0].startswith("An error occurred while calling") and len(lines) > 1
+    return lines[1].lstrip(": ") if called else lines[0]
 
 
 def is_at_hand() -> bool:
