@@ -29,6 +29,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=sorted(CONNECTORS),
         help="start Spark with this library, fetched from Maven Central; may be given several times",
     )
+    parser.add_argument(
+        "--checkpoint",
+        metavar="URL",
+        help="where Spark keeps how far streams have been read; else the spec's storage, or the flow's folder",
+    )
     add_yes(parser)
 
 
@@ -46,9 +51,9 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 
 def _run(options: argparse.Namespace, given: Options, terminal: Terminal) -> int:
     with Flow(options.url, storage_options=given) as flow:
-        made = pipelines.run(flow, options.spec)
+        made = pipelines.run(flow, options.spec, checkpoint=options.checkpoint)
         for name, kind in made.relations.items():
-            terminal.say(f"{name}: {kind}")
+            terminal.say(f"{name}: {kind}{', as before' if name in made.kept else ''}")
         terminal.say(f"{plural(len(made.relations), 'relation')} as of epoch {flow.epoch}.")
         if made.stream is not None:
             terminal.note("The streams are read until they end, or until Ctrl-C.")
@@ -61,7 +66,8 @@ COMMAND = Command(
     "make the tables and views of a Declarative Pipeline, and feed them (opens for writing)",
     "Runs the files of a pipeline whose import is `from penstock import pipelines as dp`: its views are kept\n"
     "fresh by the flow at URL, which is made if it is not there. It needs Spark, for what the functions mean.\n"
-    "Tables that read streams are fed until the streams end.",
+    "Tables that read streams are fed until the streams end. Run again, it goes on: what has the same definition\n"
+    "stays as it is, views with another are replaced.",
     add_arguments,
     run,
 )
