@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import penstock
+from penstock import pipelines
 from penstock.cli.main import main
 
 PIPELINE = """
@@ -35,8 +36,24 @@ def test_a_file_becomes_views_that_stay_fresh(
     bad.write_text("x = 1\ny = x / 0\n")
     assert main(["pipelines", "run", str(good), place, "--yes"]) == 0
     assert "total: materialized view" in capsys.readouterr().out
+    assert main(["pipelines", "run", str(good), place, "--yes"]) == 0  # after a crash, say
+    assert "total: materialized view, as before" in capsys.readouterr().out
     with penstock.Flow(place, engine="inline") as flow:
         flow.sql("INSERT INTO orders VALUES (3, 5)")
         assert flow.sql("SELECT * FROM total").to_pylist() == [{"sum(amount)": 10}]
     assert main(["pipelines", "run", str(bad), place, "--yes"]) != 0
     assert "bad.py, line 2: ZeroDivisionError" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_checkpoint_is_handed_on(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+
+    def run(flow: penstock.Flow, source: str, *, checkpoint: str | None) -> pipelines.Made:
+        given.append(checkpoint)
+        return pipelines.Made({})
+
+    monkeypatch.setattr(pipelines, "run", run)
+    for more in ([], ["--checkpoint", "s3a://bucket/streams"]):
+        assert main(["pipelines", "run", "pipeline.py", str(tmp_path / "flow"), "--yes", *more]) == 0
+    assert given == [None, "s3a://bucket/streams"]

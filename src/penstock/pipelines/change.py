@@ -93,9 +93,12 @@ def _own_dependents(catalog: Catalog, changing: Relation, declared: set[str]) ->
 
 
 def _other_columns(there: Table, ours: dict[str, str], theirs: dict[str, str]) -> DuplicateObject:
-    has, wanted = ours.get(there.name, "?"), theirs.get(there.name, "?")
+    has, wanted = ours.get(there.name), theirs.get(there.name)
+    differ = f"has the columns ({has}), and the pipeline declares ({wanted})"
+    if has == wanted:
+        differ = "has another key, or other NOT NULL columns, than the pipeline declares"
     return DuplicateObject(
-        f'the table "{there.name}" has the columns ({has}), and the pipeline declares ({wanted})',
+        f'the table "{there.name}" {differ}',
         hint="A table keeps its rows, so it is not replaced: drop it first, or declare another name.",
     )
 

@@ -43,7 +43,11 @@ class Definition:
             return (ours.sql, ours.aliases) == (there.sql, there.aliases)
         if isinstance(ours, MaterializedView) and isinstance(there, MaterializedView):
             return (ours.sql, ours.schema) == (there.sql, there.schema)
-        return isinstance(ours, Table) and isinstance(there, Table) and ours.schema == there.schema
+        if not (isinstance(ours, Table) and isinstance(there, Table)):
+            return False
+        # What is not declared may be there: somebody has made the table with a key, before it was fed.
+        promised = ours.key in ((), there.key) and ours.not_null in ((), there.not_null)
+        return ours.schema == there.schema and promised
 
 
 def define(trial: Flow, spark_text: object) -> Definition:

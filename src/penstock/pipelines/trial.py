@@ -19,6 +19,7 @@ from penstock.pipelines.definition import Definition, define
 from penstock.pipelines.registry import Dataset, Feeding, Registry
 from penstock.pipelines.sql_files import Create, creates, parsed
 from penstock.run.spark.analyse import Analysed, Analyser, NotThere
+from penstock.run.spark.plan_sql import quoted
 from penstock.sql.tokens import fold, quote
 
 MISSING_SHOWN_MAX = 3  # of what a pipeline waits for in vain
@@ -44,6 +45,12 @@ class Trial:
             if each.target not in registry.datasets:
                 raise BindError(
                     f'the flow "{each.name}" feeds "{each.target}", which the pipeline does not declare'
+                )
+            kind = registry.datasets[each.target].kind
+            if kind != "table" and each.name != each.target:  # its own query has its name
+                raise BindError(
+                    f'the flow "{each.name}" appends to "{each.target}", which is a {kind}',
+                    hint="Declare the target with create_streaming_table or @table.",
                 )
         self.statements = creates(registry)
         self.flow = Flow(engine="inline")
@@ -146,9 +153,9 @@ class Trial:
                 hint="Declare it with @table.",
             )
         listed = ", ".join(
-            f"`{name}` {type}" for name, type in columns or self.analyser.columns(dataset.schema or "")
+            f"{quoted(name)} {type}" for name, type in columns or self.analyser.columns(dataset.schema or "")
         )
-        made = self._define(f"CREATE TABLE `{dataset.name}` ({listed})")
+        made = self._define(f"CREATE TABLE {quoted(dataset.name)} ({listed})")
         if streams:
             whole = streams[0]
             for other in streams[1:]:
@@ -159,7 +166,7 @@ class Trial:
     def _view(self, dataset: Dataset, found: list[Analysed]) -> Definition:
         text = " UNION ALL ".join(str(each.sql) for each in found)
         kind = "VIEW" if dataset.kind == "view" else "MATERIALIZED VIEW"
-        made = self._define(f"CREATE {kind} `{dataset.name}` AS {text}")
+        made = self._define(f"CREATE {kind} {quoted(dataset.name)} AS {text}")
         self._same_types(dataset, found[0])
         return made
 
@@ -175,7 +182,7 @@ class Trial:
         """That the view has Spark's own types: if not, something has been understood in another way."""
         relations = self.flow.spark_columns()
         ours = next(text for name, text in relations.items() if fold(name) == fold(dataset.name))
-        theirs = ", ".join(f"`{name}` {type}" for name, type in found.columns)
+        theirs = ", ".join(f"{quoted(name)} {type}" for name, type in found.columns)
         if self.analyser.columns(ours) != self.analyser.columns(theirs):
             raise NotMaintainable(f'"{dataset.name}" would be ({ours}), and in Spark it is ({theirs})')
 

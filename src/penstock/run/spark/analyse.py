@@ -85,7 +85,7 @@ class Analyser:
             try:
                 for name, columns in relations.items():
                     made = self.session.readStream.schema(columns).format("json").load(empty)
-                    made.createOrReplaceTempView(name)
+                    made.createOrReplaceTempView(quoted(name))
                 return _analysed(function(), set(relations))
             except AnalysisException:
                 raise first from None
@@ -114,7 +114,7 @@ class Analyser:
                 )
         for name, ddl in new.items():
             nothing = [f"CAST(NULL AS {type}) AS {quoted(column)}" for column, type in self.columns(ddl)]
-            self.session.sql(f"SELECT {', '.join(nothing)} WHERE false").createOrReplaceTempView(name)
+            self.session.sql(f"SELECT {', '.join(nothing)} WHERE false").createOrReplaceTempView(quoted(name))
             self._registered[name] = ddl
 
 
