@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import signal
@@ -189,10 +190,35 @@ def test_a_socket_in_a_folder_is_not_encrypted(tmp_path: Path) -> None:
             port = int(url.rsplit(":", 1)[1].split("/")[0])
             with pytest.raises(psycopg.OperationalError, match="encrypted"):
                 psycopg.connect(host=str(folder), port=port, user="penstock")
-            with psycopg.connect(f"{url}?sslmode=require") as connection:
+            with psycopg.connect(url) as connection:  # as it was told to
                 assert connection.execute("SELECT 1").fetchone() == (1,)
+                assert connection.pgconn.ssl_in_use
     finally:
         shutil.rmtree(folder)
+
+
+def test_the_shell_in_a_pipe(penstock: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each statement is a transaction of its own, as psql has it."""
+    with started() as (_, url):
+        lines = "CREATE TABLE t (a INT);\n\\d t\nINSERT INTO t VALUES\n (1); INSERT INTO t VALUES (2);\nSELECT nosuch;\nSELECT a FROM t ORDER BY a"
+        monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+        ran = penstock("sql", url)
+        assert ran.code != 0
+        assert "nosuch" in ran.err
+        assert ran.out.endswith("a\n1\n2\n")
+        assert "INTEGER" in ran.out
+        monkeypatch.setattr("sys.stdin", io.StringIO("SELECT 'never closed"))
+        assert "never closed" in penstock("sql", url).err
+        monkeypatch.setattr("sys.stdin", io.StringIO("SELECT 1;\n\\q\nSELECT 2;\n"))
+        ran = penstock("sql", url)
+        assert (ran.code, ran.out) == (0, "1\n1\n")
+
+
+def test_settings_for_another_postgres_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPORT", "no port")
+    with started() as (_, url), psycopg.connect(url) as connection:
+        tables = connection.execute("SELECT count(*) FROM pg_catalog.pg_class WHERE relname = 'pg_class'")
+        assert tables.fetchone() == (1,)
 
 
 def test_no_server(penstock: Callable[..., Any]) -> None:

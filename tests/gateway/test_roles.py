@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from penstock import Flow
+from penstock import Flow, InvalidOption
 from penstock.base.errors import DependentObjects, InsufficientPrivilege
 from penstock.gateway.background import serving
 
@@ -273,6 +273,16 @@ def test_passwords(shop: Flow, url: str) -> None:
     shop.sql("ALTER ROLE carl NOLOGIN")
     with pytest.raises(psycopg.OperationalError, match="not permitted to log in"):
         as_role(url, "carl", "other")
+
+
+def test_the_last_superuser_that_can_log_in_stays(shop: Flow) -> None:
+    for change in ("ALTER ROLE penstock NOLOGIN", "ALTER ROLE penstock NOSUPERUSER"):
+        with pytest.raises(InvalidOption):
+            shop.sql(change)
+    shop.sql("CREATE ROLE chief LOGIN SUPERUSER; ALTER ROLE penstock NOLOGIN")
+    for change in ("ALTER ROLE chief NOLOGIN", "ALTER ROLE chief NOSUPERUSER"):
+        with pytest.raises(InvalidOption, match="no superuser could log in"):
+            shop.sql(change)
 
 
 def test_without_any_password_an_unknown_role_is_told(url: str) -> None:

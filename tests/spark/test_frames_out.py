@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 import penstock
+from penstock.run.spark.engine import SparkEngine
 
 pytestmark = pytest.mark.slow
 
@@ -161,3 +163,110 @@ def test_a_change_feed_is_a_source(spark: Any, flow: penstock.Flow) -> None:
     rows = [("update_preimage", 2, 1, 10), ("update_postimage", 2, 1, 15), ("delete", 2, 2, 20)]
     flow.tick("accounts", spark.createDataFrame(rows, feed), change_feed="delta")
     assert flow.sql("SELECT * FROM accounts").to_pylist() == [{"id": 1, "balance": 15}]
+
+
+def test_a_sink_that_fails_is_told_of_by_changes_alone(spark: Any, flow: penstock.Flow) -> None:
+    def write(frame: Any, epoch: int) -> None:
+        raise OSError("disk full")
+
+    sink = flow.sink("totals", write)
+    with pytest.raises(penstock.SinkFailed, match="disk full"):
+        flow.sql("INSERT INTO orders VALUES (1, 'ann', 3, NULL, NULL)")
+    assert flow.sql("SELECT n FROM totals").to_pylist() == [{"n": 1}]
+    sink.close()
+    sink.close()
+
+
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        ("DROP MATERIALIZED VIEW totals", "was dropped"),
+        ("CREATE OR REPLACE MATERIALIZED VIEW totals AS SELECT count(*) AS n FROM orders", "was replaced"),
+    ],
+)
+def test_a_sink_ends_with_its_view(spark: Any, flow: penstock.Flow, statement: str, why: str) -> None:
+    got: list[int] = []
+    sink = flow.sink("totals", lambda frame, epoch: got.append(epoch))
+    flow.sql("INSERT INTO orders VALUES (1, 'ann', 3, NULL, NULL)")
+    flow.sql(statement)
+    flow.sql("INSERT INTO orders VALUES (2, 'ann', 3, NULL, NULL)")
+    assert got == [1]
+    with pytest.raises(penstock.SinkFailed, match=why):
+        sink.deliver()
+
+
+def test_a_sink_that_history_has_left_behind_ends(spark: Any, tmp_path: Path) -> None:
+    with penstock.Flow(tmp_path / "short", engine="inline", retain_history="1 second") as flow:
+        flow.sql("CREATE TABLE t (a BIGINT)")
+        sink = flow.sink("t", lambda frame, epoch: print(1 / 0))
+        with pytest.raises(penstock.SinkFailed, match="division by zero"):
+            flow.tick("t", [{"a": 1}])
+        deadline = time.monotonic() + 60
+        while sink.ended is None and time.monotonic() < deadline:
+            time.sleep(0.5)
+            with pytest.raises(penstock.SinkFailed):
+                flow.tick("t", [{"a": 2}])
+        assert sink.ended is not None
+        flow.tick("t", [{"a": 3}])
+
+
+def test_streams_into_one_table_repeat_their_own_batches(spark: Any, tmp_path: Path) -> None:
+    """And each batch is durable when Spark takes note of it, in a flow that does not wait for that by itself."""
+    place = tmp_path / "flow"
+    options = {"commit": "visible", "commit_interval": 600.0}
+    flow = penstock.Flow(place, engine=penstock.Spark(spark), **options)  # type: ignore[arg-type]
+    flow.sql("CREATE TABLE t (a BIGINT)")
+
+    def stream(name: str) -> None:
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        _put(folder, "a.json", {"a": len(name)})
+        source = spark.readStream.schema("a long").json(str(folder))
+        streams = flow.stream({"t": source}, trigger="available now", checkpoint=tmp_path / f"at {name}")
+        assert streams.await_termination(60)
+        assert flow.durable_epoch == flow.epoch
+
+    stream("one")
+    commits = tmp_path / "at one" / "t" / "commits"
+    for note in ("0", ".0.crc"):
+        (commits / note).unlink()
+    stream("other")
+    stream("one")  # its last batch again, as after a crash
+    assert sorted(row["a"] for row in flow.snapshot("t").to_pylist()) == [3, 5]
+    flow.close()
+
+
+def test_two_flows_stream_into_tables_of_one_name(spark: Any, tmp_path: Path) -> None:
+    flows = [penstock.Flow(tmp_path / name, engine=penstock.Spark(spark)) for name in ("a", "b")]
+    source = spark.readStream.format("rate").load().selectExpr("value AS a")
+    running = []
+    for flow in flows:
+        flow.sql("CREATE TABLE t (a BIGINT)")
+        running.append(flow.stream({"t": source}))
+    assert all(streams.is_active for streams in running)
+    for flow in flows:
+        flow.close()
+
+
+def test_files_that_only_tasks_see_are_no_epoch(
+    spark: Any, flow: penstock.Flow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a cluster whose machines each have a folder of that name."""
+    run = SparkEngine._run
+
+    def elsewhere(self: SparkEngine, *given: Any) -> Any:
+        before = set((tmp_path / "flow").rglob("*.arrow"))
+        found = run(self, *given)
+        new = set((tmp_path / "flow").rglob("*.arrow")) - before
+        assert new
+        for file in new:
+            file.unlink()
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SparkEngine, "_run", elsewhere)
+        with pytest.raises(penstock.SparkFailed, match="this folder is another one"):
+            _load(spark, flow)
+    assert flow.epoch == 0
+    assert _load(spark, flow).rows_in == 30_000
+    assert all(check.equal for check in flow.verify())

@@ -48,9 +48,9 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def _texts(terminal: Terminal) -> Iterator[str]:
-    """Statements as they are typed, or as they stand in a file."""
+    """Statements as they are typed, or as they come through a pipe."""
     if not sys.stdin.isatty():
-        yield sys.stdin.read()
+        yield from _piped(sys.stdin.read(), terminal)
         return
     import readline  # noqa: F401 - gives input() a history
 
@@ -71,6 +71,27 @@ def _texts(terminal: Terminal) -> Iterator[str]:
         if _is_whole(gathered):
             yield gathered
             gathered = ""
+
+
+def _piped(text: str, terminal: Terminal) -> Iterator[str]:
+    """One statement after the other: each is a transaction of its own, as psql has it."""
+    gathered: list[str] = []
+    for line in [*text.splitlines(keepends=True), "\\q"]:
+        if not line.startswith("\\"):
+            gathered.append(line)
+            continue
+        yield from _statements("".join(gathered))
+        gathered = []
+        if line.split()[0] == "\\q":
+            return
+        yield from _shortcut(line.split(), terminal)
+
+
+def _statements(text: str) -> list[str]:
+    try:
+        return [str(piece) for piece in split(text)]
+    except PenstockError:
+        return [text]  # a string that is never closed: the server says so
 
 
 def _is_whole(text: str) -> bool:

@@ -192,7 +192,8 @@ async def _serve(
         f"penstock listens on {where}:{taken} (the flow is kept {'at ' if options.storage else ''}{kept})"
     )
     terminal.say(f"  psql -h {where} -p {taken} -U {user} {DATABASE}")
-    terminal.say(f"  penstock sql postgresql://{user}@{where}:{taken}/{DATABASE}")
+    encrypted = "?sslmode=require" if options.require_tls else ""
+    terminal.say(f"  penstock sql postgresql://{user}@{where}:{taken}/{DATABASE}{encrypted}")
     if options.socket is not None:
         terminal.say(f"  psql -h {options.socket.absolute()} -p {taken} -U {user} {DATABASE}")
     for line in more:

@@ -104,7 +104,12 @@ def _alter(access: Access, s: st.AlterRole, role: str | None) -> Access:
     changed = _with_options(role_named(access, s.name), s.options)
     if s.name == SUPERUSER and not changed.superuser:
         raise InvalidOption(f'the role "{SUPERUSER}" is a superuser and stays one', hint="It can be NOLOGIN.")
-    return access.with_role(changed)
+    after = access.with_role(changed)
+    if not any(r.superuser and r.login for r in after.roles.values()):
+        raise InvalidOption(
+            f'without "{s.name}" no superuser could log in any more', hint="Let another one log in first."
+        )
+    return after
 
 
 def _with_options(role: Role, options: st.RoleOptions) -> Role:

@@ -465,7 +465,7 @@ class Flow(SparkSide, UpkeepSide):
         """Wait until an epoch is on storage, where that was asked for. Without the lock: others go on."""
         if epoch and isinstance(self._store, Durable) and (mode or self._store.settings.commit) == "durable":
             self._store.wait(epoch)
-        for sink in list(self._sinks):
+        for sink in list(self._sinks) if epoch else ():
             sink.deliver()
 
     # -- ticks -----------------------------------------------------------------------------
@@ -816,6 +816,8 @@ class Flow(SparkSide, UpkeepSide):
         for name in names:
             for watch in list(self._watches.get(fold(name), ())):
                 watch.close(why.format(name=watch.view))
+            for sink in [s for s in self._sinks if fold(s.view) == fold(name)]:
+                sink.end(why.format(name=sink.view))
         self.bell.ring(self._core.epoch)
 
     def explain(self, name: str, *, estimate: bool = False) -> str:

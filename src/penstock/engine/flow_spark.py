@@ -67,10 +67,14 @@ class SparkSide(FlowParts):
                 out = self._frames_out()
                 return [(r.epoch, out.changes(found, [r])) for r in records if r.parts_of(found.id)]
 
-        sink = Sink(name, writer, start, deltas, lambda: self._core.epoch, self._sinks.remove)
+        sink = Sink(name, writer, start, deltas, lambda: self._core.epoch, self._forget_sink)
         self._sinks.append(sink)
         sink.deliver()
         return sink
+
+    def _forget_sink(self, sink: Sink) -> None:
+        if sink in self._sinks:
+            self._sinks.remove(sink)
 
     def stream(
         self,
@@ -80,13 +84,13 @@ class SparkSide(FlowParts):
         checkpoint: str | os.PathLike[str] | None = None,
         mode: str | None = None,
         change_feed: str = AUTO,
-        commit: str | None = None,
     ) -> Streams:
         """Feed tables from streaming DataFrames: each micro-batch is an epoch, and a repeated one commits once.
 
         `trigger` is as of Spark's, such as "5 seconds" or "available now". `checkpoint` is the folder in which Spark
         keeps how far it has read; with a flow in a folder it is there if none is given. Started again with the same
-        one, the streams go on where they were."""
+        one, the streams go on where they were. A batch is done when its epoch is durable, whatever the flow's own
+        commit mode is: Spark does not hand it over again."""
         options = trigger_options(trigger)
         if not sources:
             raise InvalidDelta("stream() has no sources", hint="Give {table: streaming DataFrame}.")
@@ -102,8 +106,11 @@ class SparkSide(FlowParts):
             flow = found()
             if flow is None:
                 raise FlowClosed("the flow of this stream is gone", hint="Hold on to the flow while it runs.")
-            offset = {table: batch}
-            flow.tick({table: rows}, mode=mode, change_feed=change_feed, commit=commit, offset=offset)
+            # A key and no offset: a table may have several streams, and each repeats its own last batch.
+            key = f"stream {batch}"
+            flow.tick(
+                {table: rows}, mode=mode, change_feed=change_feed, commit="durable", idempotency_key=key
+            )
 
         streams = Streams()
         self._streams.append(streams)

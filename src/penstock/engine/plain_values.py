@@ -31,6 +31,7 @@ _ITEM = re.compile(
 )
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _DECIMAL = re.compile(r"-?([0-9]{1,18})(?:\.([0-9]{1,18}))?")
+_HEX = re.compile(r"\\x((?:[0-9a-fA-F]{2})+)")
 _INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64}  # with their bits
 
 
@@ -82,7 +83,7 @@ def _column(type: SqlType, texts: Sequence[str]) -> Column:
 def _value(type: SqlType, text: str) -> Any:
     """The constant in the form that pyarrow reads; NULL is None."""
     found = _ITEM.fullmatch(text)
-    if found is None or type.id not in (*_INTEGERS, "VARCHAR", "BOOLEAN", "DECIMAL"):
+    if found is None or type.id not in (*_INTEGERS, "VARCHAR", "BOOLEAN", "DECIMAL", "BLOB"):
         raise _Other
     word = (found["word"] or found["cast"] or "").upper()
     if word == "NULL":
@@ -113,7 +114,7 @@ def _typed(type: SqlType, given: str, text: str) -> Any:
         if given not in _INTEGERS or _bits(text) > min(_INTEGERS[given], _INTEGERS[type.id]):
             raise _Other
         return int(text)
-    if given != type.duck:
+    if given != type.duck or type.id == "BLOB":  # bytes of parameters are written as DuckDB reads them
         raise _Other
     return _of_text(type, text)
 
@@ -131,9 +132,19 @@ def _bits(text: str) -> int:
     return (value if value >= 0 else ~value).bit_length() + 1
 
 
+def _of_bytes(text: str) -> bytes:
+    r"""As Postgres writes bytes in hex. DuckDB takes `\xdead` for one byte and two letters."""
+    found = _HEX.fullmatch(text)
+    if found is None:
+        raise _Other
+    return bytes.fromhex(found[1])
+
+
 def _of_text(type: SqlType, text: str) -> Any:
     if type.id == "VARCHAR":
         return text
+    if type.id == "BLOB":
+        return _of_bytes(text)
     if type.id in _INTEGERS and _bits(text) <= _INTEGERS[type.id]:
         return int(text)
     found = _DECIMAL.fullmatch(text) if type.id == "DECIMAL" else None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from penstock.sql.tokens import fold, tokenize
+from penstock.gateway.decode import bytea
+from penstock.sql.tokens import Token, fold, tokenize
 
 
 def without_catalog(sql: str, functions: Collection[str]) -> str:
@@ -41,3 +42,45 @@ def without_public(sql: str) -> str:
             start, end = tokens[first].offset, tokens[i + 2].offset
             sql = sql[:start] + " " * (end - start) + sql[end:]
     return sql
+
+
+def with_plain_bytes(sql: str) -> str:
+    r"""Constants of bytea as DuckDB reads them, which takes `\xdead` for one byte and two letters.
+
+    >>> with_plain_bytes(r"SELECT '\xdead'::bytea, bytea '\x00', CAST('\xff' AS bytea), '\xdead'")
+    "SELECT unhex('dead')  , unhex('00') , unhex('ff')          , '\\xdead'"
+    """
+    if "bytea" not in sql.lower() or "\\" not in sql:
+        return sql
+    tokens = [t for t in tokenize(sql) if t.kind not in ("space", "comment")]
+    for place in range(len(tokens) - 1, -1, -1):  # from the end, so that what is before stays where it is
+        text = _backslashed(tokens[place])
+        span = None if text is None else _cast_to_bytea(tokens, place)
+        if text is not None and span is not None:
+            start, end = span
+            made = f"unhex('{bytea(text).hex()}')"
+            sql = sql[:start] + made.ljust(end - start) + sql[end:]
+    return sql
+
+
+def _backslashed(token: Token) -> str | None:
+    """The text of a constant that has a backslash in it: '...' or E'...'."""
+    text = token.text
+    if token.kind != "string" or "\\" not in text or text[0] not in "'eE":
+        return None
+    plain = text[text.index("'") + 1 : -1].replace("''", "'")
+    return plain if text[0] == "'" else plain.replace("\\\\", "\\").replace("\\'", "'")
+
+
+def _cast_to_bytea(tokens: list[Token], place: int) -> tuple[int, int] | None:
+    """Where a constant stands with what makes it a bytea: `'...'::bytea`, `CAST('...' AS bytea)`, `bytea '...'`."""
+    words = [t.keyword for t in tokens[max(place - 2, 0) : place + 5]]
+    at = min(place, 2)
+    before, after = words[:at], words[at + 1 :]
+    if after[:2] == ["::", "BYTEA"] and after[2:3] != ["["]:
+        return tokens[place].offset, tokens[place + 2].end
+    if before == ["CAST", "("] and after[:3] == ["AS", "BYTEA", ")"]:
+        return tokens[place - 2].offset, tokens[place + 3].end
+    if before[-1:] == ["BYTEA"] and before[-2:-1] not in (["::"], ["AS"], ["."]):
+        return tokens[place - 1].offset, tokens[place].end
+    return None

@@ -32,7 +32,7 @@ from penstock.gateway.prepare_command import Execute
 from penstock.gateway.remember import Remembered
 from penstock.gateway.reports import Notice, notice_report
 from penstock.gateway.result import Result
-from penstock.gateway.rewrite import without_catalog, without_public
+from penstock.gateway.rewrite import with_plain_bytes, without_catalog, without_public
 from penstock.gateway.settings import ClientSettings
 from penstock.gateway.stream import open_stream
 from penstock.gateway.types import TEXT, ColumnType, column_type, parameter_type
@@ -217,7 +217,7 @@ class Work:
         query = self.catalog.read(sql, self.functions) if self.catalog is not None else None
         if query is not None:
             return Prepared(sql, query, None, oids)
-        sql = without_public(without_catalog(sql, self.functions))
+        sql = with_plain_bytes(without_public(without_catalog(sql, self.functions)))
         command = c.read_command(sql)
         if command is not None:
             self._check_copy(command)

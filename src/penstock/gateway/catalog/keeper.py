@@ -98,7 +98,13 @@ def _initialise(plan: Plan, programs: Path) -> None:
         cwd=plan.folder,
         umask=0o077,
         timeout=60,
+        env=_environment(),
     )
+
+
+def _environment() -> dict[str, str]:
+    """Without what is meant for another PostgreSQL: this one would take its port, its time zone and more from it."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
 
 
 def _start(plan: Plan, programs: Path) -> subprocess.Popen[bytes]:
@@ -120,7 +126,7 @@ def _start(plan: Plan, programs: Path) -> subprocess.Popen[bytes]:
     with open(f"{plan.folder}/log", "wb") as log:
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, user=plan.user, cwd=plan.folder, umask=0o077,
-            preexec_fn=confine,
+            preexec_fn=confine, env=_environment(),
         )  # fmt: skip
 
 

@@ -39,6 +39,7 @@ from penstock.run.spark.tasks import SCHEMA, SourceTask, WaveTask, Written, pack
 from penstock.run.wave import Used
 from penstock.state.batch import Batch
 from penstock.state.batch_file import FileRef
+from penstock.store.objects import Remote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -120,6 +121,13 @@ class SparkEngine(Distributed):
         return pack_delta(batch)
 
     def open(self, ref: FileRef, types: Sequence[Any]) -> Batch:
+        objects = self._files.objects
+        if not isinstance(objects, Remote) and not objects.exists(ref.name):
+            # Found out later, this would be an epoch without its rows.
+            raise SparkFailed(
+                f"a task wrote {ref.name}, and it is not in {objects.url}: tasks run where this folder is another one",
+                hint="Nothing was applied. Use a folder that all machines share, or s3://, gs:// or az://.",
+            )
         return self._files.batch(ref, types)
 
     def done(self, outcome: Outcome) -> None:

@@ -1,12 +1,13 @@
 """Structured Streaming as a source: each micro-batch of a streaming DataFrame is an epoch.
 
 Spark repeats the last batch after a crash. Every batch has a name, made of the query's id, which lives in the
-checkpoint, and its number; the flow stores it with the epoch as the source's offset, so a repeated batch commits once.
+checkpoint, and its number; the flow stores it with the epoch, so a repeated batch commits once.
 """
 
 from __future__ import annotations
 
 import atexit
+import itertools
 import threading
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 Trigger = str | Mapping[str, Any] | None
 OnBatch = Callable[[str, Any, str], None]  # table, rows, the name of the batch
+
+_NUMBERS = itertools.count(1)
 
 TRIGGERS = ("processingTime", "availableNow", "once")
 
@@ -86,7 +89,9 @@ class Streams:
 
         _let_go_at_exit(frame.sparkSession.sparkContext._gateway)
         writer = frame.writeStream.foreachBatch(batch).option("checkpointLocation", checkpoint)
-        writer = writer.queryName(f"penstock {table}")
+        writer = writer.queryName(
+            f"penstock {table} {next(_NUMBERS)}"
+        )  # of all that run only one may have a name
         if trigger:
             writer = writer.trigger(**trigger)
         try:
