@@ -359,6 +359,14 @@ def test_a_statement_that_is_wrong(
     assert "unsupported syntax" not in capfd.readouterr().err
 
 
+def test_a_view_of_the_flow_is_tried_as_it_is(flow: penstock.Flow, spark: SparkSession) -> None:
+    flow.sql("CREATE VIEW clock AS SELECT now() AS at")
+    wanted = "CREATE VIEW a AS SELECT id FROM orders; CREATE MATERIALIZED VIEW b AS SELECT at FROM clock"
+    with pytest.raises(penstock.NotMaintainable, match=r"now\(\) gives another answer"):
+        dp.run(flow, files(wanted))
+    assert "a" not in flow.spark_columns()
+
+
 # -- without Spark ------------------------------------------------------------------------------
 
 

@@ -6,9 +6,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from penstock.base.errors import DependentObjects, DuplicateObject, PenstockError, WrongObjectType
-from penstock.engine.catalog import Catalog, Relation, Table, View
+from penstock.engine.catalog import Catalog, Relation, Table
 from penstock.engine.flow import Flow
-from penstock.pipelines.definition import Definition
+from penstock.pipelines.definition import Definition, create_text
 from penstock.sql.tokens import fold, quote
 
 
@@ -63,7 +63,7 @@ def carry_out(flow: Flow, change: Change) -> None:
         error.position = None  # it is a place in the translation, which nobody has written
         for relation in reversed(gone):
             with suppress(PenstockError):  # what it reads is another by now, or it has been made again
-                flow.sql(_text_of(relation))
+                flow.sql(create_text(relation))
         raise
 
 
@@ -101,10 +101,3 @@ def _other_columns(there: Table, ours: dict[str, str], theirs: dict[str, str]) -
         f'the table "{there.name}" {differ}',
         hint="A table keeps its rows, so it is not replaced: drop it first, or declare another name.",
     )
-
-
-def _text_of(relation: Relation) -> str:
-    assert not isinstance(relation, Table)
-    names = relation.aliases if isinstance(relation, View) else relation.schema.names
-    listed = f" ({', '.join(quote(name) for name in names)})" if names else ""
-    return f"CREATE {relation.kind.upper()} {quote(relation.name)}{listed} AS {relation.sql}"

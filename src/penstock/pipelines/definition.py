@@ -59,3 +59,11 @@ def define(trial: Flow, spark_text: object) -> Definition:
     assert isinstance(statement, (st.CreateTable, st.CreateTableAs, st.CreateView, st.CreateMaterializedView))
     trial.sql(str(statement.text))
     return Definition(statement, catalog.get(statement.name))
+
+
+def create_text(relation: Relation) -> str:
+    """The statement that makes a view of a flow again."""
+    assert not isinstance(relation, Table)
+    names = relation.aliases if isinstance(relation, View) else relation.schema.names
+    listed = f" ({', '.join(quote(name) for name in names)})" if names else ""
+    return f"CREATE {relation.kind.upper()} {quote(relation.name)}{listed} AS {relation.sql}"

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.base.errors import BindError, NotMaintainable, PenstockError, UndefinedTable
+from penstock.engine.catalog import View
 from penstock.engine.flow import Flow
 from penstock.engine.spark_sql import columns_of
-from penstock.pipelines.definition import Definition, define
+from penstock.pipelines.definition import Definition, create_text, define
 from penstock.pipelines.registry import Dataset, Feeding, Registry
 from penstock.pipelines.sql_files import Create, creates, parsed
 from penstock.run.spark.analyse import Analysed, Analyser, NotThere
@@ -69,14 +69,24 @@ class Trial:
         self.flow.close()
 
     def _copy(self, flow: Flow, declared: set[str]) -> None:
-        """Everything that the pipeline does not declare is a table here: only its columns matter."""
+        """What the pipeline does not declare: a plain view as it is, since it is put in where it is used; of
+        others, and of a view over what the pipeline declares, only the columns matter, so they are tables."""
         catalog = flow._core.catalog
         for relation in list(catalog):
-            if fold(relation.name) not in declared:
-                columns = columns_of(relation.name, catalog, flow.sql) or ()
-                listed = ", ".join(f"{quote(name)} {type.duck}" for name, type in columns)
-                with suppress(PenstockError):  # a type that no table can have: nothing of Spark's reads it
-                    self.flow.sql(f"CREATE TABLE {quote(relation.name)} ({listed})")
+            if fold(relation.name) in declared:
+                continue
+            if isinstance(relation, View) and self._succeeds(create_text(relation)):
+                continue
+            columns = columns_of(relation.name, catalog, flow.sql) or ()
+            listed = ", ".join(f"{quote(name)} {type.duck}" for name, type in columns)
+            self._succeeds(f"CREATE TABLE {quote(relation.name)} ({listed})")
+
+    def _succeeds(self, text: str) -> bool:
+        try:
+            self.flow.sql(text)
+        except PenstockError:
+            return False
+        return True
 
     def make_all(self) -> None:
         """Each declaration as soon as what it reads is there: the order in the files means nothing."""
@@ -194,7 +204,7 @@ def _in_vain(left: list[_Step], errors: list[PenstockError]) -> PenstockError:
     if not roots:
         names = " and ".join(f'"{step.name}"' for step in left)
         return BindError(f"{names} wait for each other: none of them can be made first")
-    said = "; ".join(error.message for error in roots[:MISSING_SHOWN_MAX])
+    said = "; ".join(error.message.rstrip(".") for error in roots[:MISSING_SHOWN_MAX])
     return type(roots[0])(said, hint=roots[0].hint)
 
 
