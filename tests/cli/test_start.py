@@ -115,6 +115,29 @@ def test_a_wrong_script_says_where(penstock: Callable[..., Any], tmp_path: Path)
     assert "line 3" in ran.err
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("CREATE TABLE a(x int); SELECT 1;\n-- c\nCREATE TABLE b (y nosuch);", "line 3: type nosuch"),
+        ("CREATE TABLE a(x int); SELECT 1;\n-- c\nCREATE TABLE b (\n  y nosuch);", "line 4: type nosuch"),
+        (
+            "CREATE TABLE a(x int);\n\n/* again\n*/\nCREATE TABLE a (\nx int);",
+            'line 5: table "a" exists already',
+        ),
+        ("CREATE TABLE a(x int);\nDROP TABLE a;\nDELETE FROM a", 'line 3: table or view "a"'),
+        ("CREATE TABLE a(x int);\nSELECT 1;\nINSERT INTO a VALUES (1) SELECT", "line 3: "),
+    ],
+)
+def test_an_error_in_a_script_tells_its_line(
+    penstock: Callable[..., Any], tmp_path: Path, text: str, told: str
+) -> None:
+    script = tmp_path / "init.sql"
+    script.write_text(text)
+    ran = penstock("start", "--listen", "127.0.0.1:0", "--init", script)
+    assert ran.code == 2
+    assert f"{script}, {told}" in ran.err
+
+
 def test_a_port_that_is_taken(penstock: Callable[..., Any]) -> None:
     with started() as (_, url):
         port = url.rsplit(":", 1)[1].split("/")[0]

@@ -21,7 +21,8 @@ class PenstockError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
-        self.position = position  # 0-based offset into the statement's text, where one is known
+        self.position = position  # 0-based offset into the text, where one is known
+        self.statement: int | None = None  # where the statement begins in a text of several
         self.node: int | None = None  # the operator that raised it, where one did
         self.counted = False  # among the errors that a flow has met
 
@@ -33,6 +34,18 @@ class SqlSyntaxError(PenstockError):
     """The statement does not parse."""
 
     sqlstate = "42601"
+
+
+class ColumnGivenTwice(SqlSyntaxError):
+    """A list of columns in the text has one of them twice."""
+
+    sqlstate = "42701"
+
+
+class UnboundParameter(SqlSyntaxError):
+    """A statement with a placeholder came without values."""
+
+    sqlstate = "42P02"
 
 
 class UndefinedTable(PenstockError):
@@ -57,6 +70,60 @@ class BindError(PenstockError):
     """The statement parses but does not make sense against the catalog."""
 
     sqlstate = "42000"
+
+
+class UndefinedType(BindError):
+    """No type of that name."""
+
+    sqlstate = "42704"
+
+
+class AmbiguousColumn(BindError):
+    """Several tables of the query have a column of that name."""
+
+    sqlstate = "42702"
+
+
+class DuplicateColumn(BindError):
+    """A column is named twice where it may be once."""
+
+    sqlstate = "42701"
+
+
+class GroupingError(BindError):
+    """A column that is not grouped, or an aggregate where none may stand."""
+
+    sqlstate = "42803"
+
+
+class WindowingError(BindError):
+    """A window function where none may stand."""
+
+    sqlstate = "42P20"
+
+
+class InvalidColumnReference(BindError):
+    """ORDER BY or GROUP BY counts beyond the columns of the query."""
+
+    sqlstate = "42P10"
+
+
+class WrongColumnCount(BindError):
+    """Two sides that go together have different numbers of columns."""
+
+    sqlstate = "42601"
+
+
+class InvalidLimit(BindError):
+    """LIMIT is negative."""
+
+    sqlstate = "2201W"
+
+
+class InvalidOffset(BindError):
+    """OFFSET is negative."""
+
+    sqlstate = "2201X"
 
 
 class TypeMismatch(PenstockError):
@@ -95,6 +162,24 @@ class InvalidValue(PenstockError):
     sqlstate = "22P02"
 
 
+class InvalidDatetimeFormat(InvalidValue):
+    """A text is no date or time at all."""
+
+    sqlstate = "22007"
+
+
+class DatetimeOutOfRange(InvalidValue):
+    """A text has the form of a date or time that does not exist."""
+
+    sqlstate = "22008"
+
+
+class CannotCast(InvalidValue):
+    """There is no cast between two types."""
+
+    sqlstate = "42846"
+
+
 class DivisionByZero(PenstockError):
     """An expression divided by zero."""
 
@@ -105,6 +190,18 @@ class NumericOutOfRange(PenstockError):
     """A number does not fit its type."""
 
     sqlstate = "22003"
+
+
+class InvalidLogarithm(NumericOutOfRange):
+    """A logarithm of zero or of a negative number."""
+
+    sqlstate = "2201E"
+
+
+class InvalidPower(NumericOutOfRange):
+    """A root of a negative number, or a negative power of zero."""
+
+    sqlstate = "2201F"
 
 
 class EvaluationError(PenstockError):

@@ -162,8 +162,9 @@ def _init(flow: Flow, path: Path) -> None:
     try:
         flow.sql(text)
     except PenstockError as error:
-        if error.position is not None:
-            line = text[: error.position].count("\n") + 1
+        at = error.statement if error.position is None else error.position
+        if at is not None:
+            line = text[:at].count("\n") + 1
             raise UsageError(f"{path}, line {line}: {error.message}", error.hint) from None
         raise UsageError(f"{path}: {error.message}", error.hint) from None
 

@@ -94,8 +94,17 @@ def describe(
         if found:
             groups = [g or "" for g in found.groups()]
             return error_class(text.format(*groups), hint=fixed_hint or _hint(message), position=where)
-    error_class = _KINDS.get(kind.strip().lower().replace("_", " "), e.EvaluationError)
+    error_class = _class_of(kind, message, where, sql)
     return error_class(_first_sentence(message), hint=_hint(message), position=where)
+
+
+def _class_of(kind: str, message: str, where: int | None, sql: str | None) -> type[e.PenstockError]:
+    """By the message where it is a known one, else by DuckDB's kind."""
+    found = next((error_class for pattern, error_class in _CODES if re.search(pattern, message)), None)
+    if found is e.InvalidLimit and where is not None and sql is not None:
+        # DuckDB's message is the same for both, and its place is that of the number.
+        return e.InvalidOffset if re.search(r"\bOFFSET\s*$", sql[:where], re.IGNORECASE) else found
+    return found or _KINDS.get(kind.strip().lower().replace("_", " "), e.EvaluationError)
 
 
 def _characters(position: str | int | None, sql: str | None) -> int | None:
@@ -172,18 +181,20 @@ _MESSAGES: tuple[tuple[str, type[e.PenstockError], str, str | None], ...] = (
     (r"^Division by zero in expression (.+?)\. Use TRY", e.DivisionByZero, "division by zero in {0}", _DIVISION_HINT),
     (r"[Dd]ivision by zero", e.DivisionByZero, "division by zero", _DIVISION_HINT),
     (r'^Referenced column "(.+?)" (?:was )?not found', e.UndefinedColumn, 'column "{0}" does not exist', None),
-    (r'^Table "(.+?)" does not have a column named "(.+?)"', e.UndefinedColumn,
+    (r'^(?:Table|table|Values list) "(.+?)" does not have a column named "(.+?)"', e.UndefinedColumn,
      'table "{0}" has no column "{1}"', None),
+    (r'^Table does not contain column "?(.+?)"? referenced in check constraint', e.UndefinedColumn,
+     'column "{0}" does not exist', None),
     (r"^Referenced update column (\S+) not found", e.UndefinedColumn, 'column "{0}" does not exist', None),
-    (r'^Ambiguous reference to column name "(.+?)"', e.BindError, 'column "{0}" is ambiguous', None),
+    (r'^Ambiguous reference to column name "(.+?)"', e.AmbiguousColumn, 'column "{0}" is ambiguous', None),
     (r'^Referenced table "(.+?)" not found', e.UndefinedTable, 'table "{0}" is not in the FROM clause', None),
     (r"^(?:Table|View) with name \"?(.+?)\"? does not exist", e.UndefinedTable,
      'table or view "{0}" does not exist', None),
     (r"^(?:Table|View) with name \"?(.+?)\"? already exists", e.DuplicateObject, '"{0}" already exists', None),
-    (r"^Column with name \"?(.+?)\"? already exists", e.BindError, 'column "{0}" is named twice', None),
+    (r"^Column with name \"?(.+?)\"? already exists", e.DuplicateColumn, 'column "{0}" is named twice', None),
     (r"^(Scalar |Aggregate |Table |Macro )*Function with name (.+?) does not exist", e.UndefinedFunction,
      "function {1} does not exist", None),
-    (r"^Type with name (.+?) does not exist", e.BindError, "type {0} does not exist", None),
+    (r"^Type with name (.+?) does not exist", e.UndefinedType, "type {0} does not exist", None),
     (r"^No function matches the given name and argument types '(.+?)'\.", e.UndefinedFunction,
      "no function {0} exists", None),
     (r"^More than one row returned by a subquery", e.CardinalityViolation,
@@ -196,3 +207,25 @@ _MESSAGES: tuple[tuple[str, type[e.PenstockError], str, str | None], ...] = (
     (r"^Could not cast value (.+?) (?:from \S+ )?to (DECIMAL\S+)", e.NumericOutOfRange, "{0} does not fit {1}",
      "Use a larger type."),
 )  # fmt: skip
+
+# Messages that say it well enough, with the error that they are: DuckDB's own kinds are coarser than Postgres's codes.
+_CODES: tuple[tuple[str, type[e.PenstockError]], ...] = (
+    (r"must appear in the GROUP BY clause", e.GroupingError),
+    (r"^[Aa]ggregate function calls cannot (?:be nested|contain window function calls)", e.GroupingError),
+    (r"cannot contain aggregates", e.GroupingError),
+    (r"cannot contain window functions", e.WindowingError),
+    (r"^(?:ORDER|GROUP BY) term out of range", e.InvalidColumnReference),
+    (
+        r"^Set operations can only apply to expressions with the same number of result columns",
+        e.WrongColumnCount,
+    ),
+    (r"^Subquery returns \d+ columns - expected", e.WrongColumnCount),
+    (r"^LIMIT/OFFSET cannot be negative", e.InvalidLimit),
+    (r'^time field value out of range: "\D', e.InvalidDatetimeFormat),
+    (r"^(?:date|time|timestamp) field value out of range", e.DatetimeOutOfRange),
+    (r"^invalid (?:date|timestamp) field format", e.InvalidDatetimeFormat),
+    (r"^Could not convert string '.*' to INTERVAL", e.InvalidDatetimeFormat),
+    (r"^Unimplemented type for cast", e.CannotCast),
+    (r"^cannot take logarithm of", e.InvalidLogarithm),
+    (r"^cannot take square root of|^zero raised to a negative power", e.InvalidPower),
+)

@@ -13,6 +13,7 @@ from typing import Any
 from penstock.base.errors import (
     BindError,
     DependentObjects,
+    DuplicateColumn,
     NotMaintainable,
     PenstockError,
     StateBroken,
@@ -34,6 +35,7 @@ from penstock.engine.catalog import (
     VolatileDefault,
     estimated_distinct,
 )
+from penstock.engine.error_places import positions_from
 from penstock.engine.frames import Frame
 from penstock.engine.read import Reader
 from penstock.engine.row_check import RowCheck
@@ -43,6 +45,7 @@ from penstock.run.compile import Outputs
 from penstock.run.distributed import Executor, FrameExecutor
 from penstock.run.inline import Epoch, fill, run
 from penstock.sql.bind import Binder, TableDescription
+from penstock.sql.statements import Slice
 from penstock.sql.tokens import fold, quote
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch
@@ -283,7 +286,9 @@ class Core:
     def declare_view(self, name: str, sql: str, columns: tuple[str, ...] | None) -> None:
         """Tell the binder and the reader of a plain view."""
         names = f" ({', '.join(quote(c) for c in columns)})" if columns else ""
-        self.binder.create_view(f"CREATE VIEW {quote(name)}{names} AS {sql}")
+        text = f"CREATE VIEW {quote(name)}{names} AS {sql}"
+        with positions_from(text, [Slice(sql, 0)]):
+            self.binder.create_view(text)
         try:
             self.reader.add_view(name, sql, columns)
         except PenstockError:
@@ -450,7 +455,7 @@ def check_names(relation: str, schema: Schema) -> None:
     seen: set[str] = set()
     for column in schema.names:
         if fold(column) in seen:
-            raise BindError(
+            raise DuplicateColumn(
                 f'column "{column}" stands twice in "{relation}"',
                 hint="Give one of them another name with AS.",
             )

@@ -14,8 +14,8 @@ from penstock.base.errors import PenstockError, SqlSyntaxError
 from penstock.engine.as_of import Past
 from penstock.engine.catalog import Table, View
 from penstock.engine.core import Core
+from penstock.engine.error_places import positions_in, positions_unknown
 from penstock.engine.past_relations import past_relations
-from penstock.engine.statements import positions_in, positions_unknown
 from penstock.sql import statements as st
 from penstock.sql.binding import Typed, bind
 from penstock.sql.mark import marked

@@ -6,16 +6,17 @@ is the rows to add and to remove. Nothing is changed here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.errors import BindError, CardinalityViolation, UndefinedColumn
+from penstock.base.errors import BindError, CardinalityViolation, UndefinedColumn, WrongColumnCount
 from penstock.engine.catalog import Table, expand
 from penstock.engine.core import Core
+from penstock.engine.error_places import positions_from
 from penstock.engine.plain_values import plain_rows
 from penstock.engine.point import named_keys
 from penstock.engine.showing import arrow_table
@@ -79,7 +80,8 @@ def _proposed(view: View, table: Table, statement: st.Insert) -> ZSet:
         source = _with_defaults(table, statement, targets)
     with_text = f"{statement.with_text.text} " if statement.with_text else ""
     if statement.by_name:
-        given = [name for name, _ in view.core.reader.columns(with_text + source)]
+        with positions_from(with_text + source, _insert_pieces(statement)):
+            given = [name for name, _ in view.core.reader.columns(with_text + source)]
         targets = positions(table, given)
     if targets is None:
         targets = list(range(len(schema)))
@@ -92,14 +94,24 @@ def _proposed(view: View, table: Table, statement: st.Insert) -> ZSet:
         value = place.get(i) or f"({table.default_texts[i] or 'NULL'})"
         items.append(f"CAST({value} AS {type.duck}) AS {quote(name)}")
     sql = f"{with_text}SELECT {', '.join(items)} FROM ({source}) AS penstock_source({', '.join(names)})"
-    return as_rows(table, view.query(sql))
+    with positions_from(sql, _insert_pieces(statement)):
+        return as_rows(table, view.query(sql))
+
+
+def _insert_pieces(statement: st.Insert) -> Iterator[st.Slice | None]:
+    """The pieces of the statement that stand in the query for its rows."""
+    yield from (statement.with_text, statement.source)
+    if statement.has_default:  # the VALUES list is put together anew
+        for row in values_rows(statement.source) or ():
+            yield from row
 
 
 def _check_width(view: View, statement: st.Insert, source: str, targets: Sequence[int]) -> None:
-    given = len(view.core.reader.columns(source))
+    with positions_from(source, _insert_pieces(statement)):
+        given = len(view.core.reader.columns(source))
     if given != len(targets):
         more = "more" if given > len(targets) else "fewer"
-        raise BindError(
+        raise WrongColumnCount(
             f'INSERT has {more} values ({given}) than columns ({len(targets)}) of "{statement.table}"',
             hint="Name the columns: INSERT INTO t (a, b) VALUES ...",
         )
@@ -113,7 +125,7 @@ def _with_defaults(table: Table, statement: st.Insert, targets: list[int] | None
     texts = []
     for row in rows:
         if len(row) > len(positions):
-            raise BindError(f'INSERT has more values than columns of "{table.name}"')
+            raise WrongColumnCount(f'INSERT has more values than columns of "{table.name}"')
         items = [
             f"({table.default_texts[p] or 'NULL'})" if item.text.upper() == "DEFAULT" else item.text
             for item, p in zip(row, positions, strict=False)
@@ -196,7 +208,8 @@ def _conflict_update(
     after = _assigned(table, conflict.assignments, [quote(n) for n in names])
     sql = f"SELECT {before}, {after.columns} FROM {after.source(pairs)}{where}"
     plain = {"penstock_old": _numbered(table, old), "penstock_new": _numbered(table, proposed)}
-    return _before_and_after(table, view.query(sql, extra=plain))
+    with positions_from(sql, [*_values(conflict.assignments), conflict.where]):
+        return _before_and_after(table, view.query(sql, extra=plain))
 
 
 # -- UPDATE and DELETE -----------------------------------------------------------------------------
@@ -211,7 +224,9 @@ def update(view: View, statement: st.Update) -> Effect:
     with_text = f"{statement.with_text.text} " if statement.with_text else ""
     source = after.source(f"{quote(table.name)} AS {alias}{tail[0]}")
     sql = f"{with_text}SELECT {before}, {after.columns} FROM {source}{tail[1]}"
-    answer = _over_touched(view, table, sql)
+    pieces = [statement.with_text, *_values(statement.assignments), statement.from_text, statement.where]
+    with positions_from(sql, pieces):
+        answer = _over_touched(view, table, sql)
     old, new = _before_and_after(table, answer)
     if statement.from_text is not None:
         kept = _once_each(view, table, old)
@@ -226,7 +241,8 @@ def delete(view: View, statement: st.Delete) -> Effect:
     tail = _tail(statement.using_text, statement.where)
     with_text = f"{statement.with_text.text} " if statement.with_text else ""
     sql = f"{with_text}SELECT {columns} FROM {quote(table.name)} AS {alias}{tail[0]}{tail[1]}"
-    rows = as_rows(table, _over_touched(view, table, sql))
+    with positions_from(sql, [statement.with_text, statement.using_text, statement.where]):
+        rows = as_rows(table, _over_touched(view, table, sql))
     if statement.using_text is not None:
         rows = rows.take(_once_each(view, table, rows))
     return Effect(table, rows.negate(), rows)
@@ -282,6 +298,10 @@ def _assigned(table: Table, assignments: Sequence[st.Assignment], old: Sequence[
     return Assigned(columns, tuple(structs))
 
 
+def _values(assignments: Sequence[st.Assignment]) -> list[st.Slice]:
+    return [assignment.value for assignment in assignments]
+
+
 def _before_and_after(table: Table, answer: pa.Table) -> tuple[ZSet, ZSet]:
     width = len(table.schema)
     return as_rows(table, answer, 0), as_rows(table, answer, width)
@@ -330,10 +350,12 @@ def as_rows(table: Table, answer: pa.Table, start: int = 0) -> ZSet:
     return ZSet(columns, np.ones(answer.num_rows, np.int64))
 
 
-def returning(view: View, table: Table, alias: str | None, rows: ZSet, items: str) -> pa.Table:
+def returning(view: View, table: Table, alias: str | None, rows: ZSet, items: st.Slice) -> pa.Table:
     columns = ", ".join(f"CAST(c{i} AS {t.duck}) AS {quote(n)}" for i, (n, t) in enumerate(_columns(table)))
     source = f"(SELECT {columns} FROM penstock_affected) AS {quote(alias or table.name)}"
-    return view.query(f"SELECT {items} FROM {source}", extra={"penstock_affected": _numbered(table, rows)})
+    sql = f"SELECT {items.text} FROM {source}"
+    with positions_from(sql, [items]):
+        return view.query(sql, extra={"penstock_affected": _numbered(table, rows)})
 
 
 def _columns(table: Table) -> list[tuple[str, SqlType]]:

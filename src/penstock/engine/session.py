@@ -31,6 +31,7 @@ from penstock.base.errors import (
     QueryCanceled,
     SqlSyntaxError,
     TransactionError,
+    UnboundParameter,
     UndefinedSavepoint,
     WrongObjectType,
 )
@@ -41,6 +42,7 @@ from penstock.engine.access import Access
 from penstock.engine.at_once import AtOnce, Found, found_rows
 from penstock.engine.copy_in import copy_in, targets
 from penstock.engine.describe import Description, describe
+from penstock.engine.error_places import is_plausible, positions_in, positions_unknown
 from penstock.engine.past_relations import past_relations
 from penstock.engine.read import RowsOf
 from penstock.engine.readers import Readers
@@ -185,6 +187,8 @@ class Session:
         except PenstockError as error:
             if error.position is not None:
                 error.position = bound.origin(error.position)
+            if error.statement is not None:
+                error.statement = bound.origin(error.statement)
             raise
 
     def run_parsed(self, statements: Sequence[st.Statement], commit: str | None = None) -> list[Answer]:
@@ -213,7 +217,7 @@ class Session:
     def _check_bound(self, statements: Sequence[st.Statement]) -> None:
         for s in statements:
             if s.parameters:
-                raise SqlSyntaxError(
+                raise UnboundParameter(
                     f"the placeholder {s.parameters[0].text} has no value",
                     hint="Give the values: sql(text, [value, ...]).",
                     position=s.parameters[0].offset,
@@ -222,10 +226,17 @@ class Session:
     def _one(self, s: st.Statement) -> tuple[Answer, int]:
         """Run a statement: its answer, and the epoch that it made or 0."""
         with self._running(self._count(s)):
-            if not isinstance(s, _CHANGES):
-                return self._carry_out(s)
-            with self._flow.meter.accepting(self._changed_by(s)) as self._arrived_us:
-                return self._carry_out(s)
+            try:
+                if not isinstance(s, _CHANGES):
+                    return self._carry_out(s)
+                with self._flow.meter.accepting(self._changed_by(s)) as self._arrived_us:
+                    return self._carry_out(s)
+            except PenstockError as error:
+                from_view = error.node is not None and isinstance(s, _CHANGES)  # a place in the view's text
+                if from_view or not (s.as_of or is_plausible(error, s.text)):
+                    error.position = None
+                error.statement = s.text.offset
+                raise
 
     def _count(self, s: st.Statement) -> str:
         """A statement has come: its kind."""
@@ -396,7 +407,7 @@ class Session:
         if isinstance(s, (st.Insert, st.Update, st.Delete, st.Truncate)):
             return self.change(lambda t: run.change(t, s))
         if isinstance(s, st.Query):
-            with run.positions_in(s.text):
+            with positions_in(s.text):
                 return core.reader.query(s.text.text, self._rows_of())
         if isinstance(s, _TRANSACTION_STATEMENTS):
             return self._transact(s)
@@ -515,7 +526,7 @@ class Session:
         with flow._lock:
             self._begin_statement(None)
             table = flow._core.table(name)
-            with self._working(flow._core.reader.interrupt), run.positions_unknown():
+            with self._working(flow._core.reader.interrupt), positions_unknown():
                 return copy_in(self.transaction, table, targets(table, columns), texts)
 
     def access(self) -> Access:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,6 @@ import pyarrow.compute as pc
 from penstock.base.errors import (
     BindError,
     InvalidOption,
-    PenstockError,
     ReadOnlyTransaction,
     UndefinedTable,
     WrongObjectType,
@@ -22,6 +20,7 @@ from penstock.base.errors import (
 from penstock.engine import dml
 from penstock.engine.catalog import MaterializedView, Table, View
 from penstock.engine.core import Core, check_names
+from penstock.engine.error_places import positions_from, positions_in, positions_unknown
 from penstock.engine.options import NO_OPTIONS, RelationOptions, read_options
 from penstock.engine.transaction import Transaction
 from penstock.sql import statements as st
@@ -39,27 +38,6 @@ def status(text: str) -> pa.Table:
     return pa.Table.from_arrays([one], names=["status"])
 
 
-@contextmanager
-def positions_in(piece: st.Slice) -> Iterator[None]:
-    """Errors in a piece of the statement's text say where they lie in the whole text."""
-    try:
-        yield
-    except PenstockError as error:
-        if error.position is not None:
-            error.position = piece.whole(error.position)
-        raise
-
-
-@contextmanager
-def positions_unknown() -> Iterator[None]:
-    """Errors in text that we composed ourselves have no place in the user's."""
-    try:
-        yield
-    except PenstockError as error:
-        error.position = None
-        raise
-
-
 # -- tables and views ------------------------------------------------------------------------------
 
 
@@ -69,12 +47,15 @@ def create_table(core: Core, s: st.CreateTable) -> pa.Table:
     options = read_options(s.options, "table", s.name)
     sql = f"CREATE TABLE {quote(s.name)} {s.body.text}"
     if s.or_replace and core.catalog.find(s.name) is not None:
-        _try_table(sql)
+        with positions_from(sql, [s.body]):
+            _try_table(sql)
         _drop_for_replacement(core, s.name, Table)
     core.catalog.check_free(s.name)
-    description = core.binder.create_table(sql)
+    with positions_from(sql, [s.body]):
+        description = core.binder.create_table(sql)
     assert description is not None
-    _with_options(core.create_table(description), options)
+    with positions_unknown():
+        _with_options(core.create_table(description), options)
     return status("CREATE TABLE")
 
 
@@ -103,7 +84,8 @@ def create_table_as(core: Core, s: st.CreateTableAs, transaction: Transaction) -
     options = read_options(s.options, "table", s.name)
     if not s.or_replace:
         core.catalog.check_free(s.name)
-    answer = transaction.query(s.query.text)  # before the old one goes: it may be asked for
+    with positions_in(s.query):
+        answer = transaction.query(s.query.text)  # before the old one goes: it may be asked for
     names = (*(s.columns or ()), *answer.column_names[len(s.columns or ()) :])
     if len(names) != answer.num_columns:
         raise BindError(f'"{s.name}" names more columns than the query has')
@@ -247,12 +229,11 @@ def change(transaction: Transaction, s: st.Statement) -> pa.Table:
         return pa.table({"count": [int(sum(e.affected.weights.sum() for e in effects))]})
     for kind, function in _CHANGES:
         if isinstance(s, kind):
-            with positions_unknown():
-                effect = function(transaction, s)
-                items = s.returning  # type: ignore[attr-defined]
-                answer = pa.table({"count": [int(effect.affected.weights.sum())]})
-                if items is not None:
-                    answer = dml.returning(transaction, effect.table, s.alias, effect.affected, items.text)  # type: ignore[attr-defined]
+            effect = function(transaction, s)
+            items = s.returning  # type: ignore[attr-defined]
+            answer = pa.table({"count": [int(effect.affected.weights.sum())]})
+            if items is not None:
+                answer = dml.returning(transaction, effect.table, s.alias, effect.affected, items)  # type: ignore[attr-defined]
             transaction.apply(effect.table, effect.delta)
             return answer
     raise TypeError(type(s).__name__)

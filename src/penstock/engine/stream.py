@@ -14,9 +14,9 @@ import pyarrow as pa
 from penstock.base.errors import PenstockError
 from penstock.base.limits import STREAM_ROWS
 from penstock.duck.connect import DuckError, translate
+from penstock.engine.error_places import positions_in
 from penstock.engine.read import with_type_names
 from penstock.engine.session_reader import SessionReader
-from penstock.engine.statements import positions_in
 from penstock.sql import statements as st
 
 Working = Callable[[Callable[[], None]], AbstractContextManager[None]]

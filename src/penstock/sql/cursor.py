@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NoReturn
 
-from penstock.base.errors import SqlSyntaxError
+from penstock.base.errors import ColumnGivenTwice, SqlSyntaxError
 from penstock.sql.statements import Slice
 from penstock.sql.tokens import Token, fold, unquote
 
@@ -243,10 +243,12 @@ def shown(token: Token) -> str:
     return f'"{text}"' if len(text) <= _SHOWN_CHARS_MAX else f'"{text[:_SHOWN_CHARS_MAX]}..."'
 
 
-def add_once(names: dict[str, str], name: str, offset: int) -> None:
+def add_once(
+    names: dict[str, str], name: str, offset: int, error: type[SqlSyntaxError] = ColumnGivenTwice
+) -> None:
     """Add a column to names by their folded form, unless it is among them."""
     if fold(name) in names:
-        raise SqlSyntaxError(f'column "{name}" is given twice', position=offset)
+        raise error(f'column "{name}" is given twice', position=offset)
     names[fold(name)] = name
 
 

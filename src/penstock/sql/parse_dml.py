@@ -179,7 +179,7 @@ def _assignments(c: Cursor) -> tuple[Assignment, ...]:
         offset = c.offset
         columns = c.column_list() if c.at("(") else (c.identifier("a column name"),)
         for column in columns:
-            add_once(names, column, offset)
+            add_once(names, column, offset, SqlSyntaxError)  # Postgres's code for a SET list
         if c.at(".") or c.at("["):
             c.fail("=", hint="SET takes the plain name of a column; replace the whole value of a nested one.")
         several = c.tokens[c.position - 1].keyword == ")"
