@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.base.errors import PenstockError, SparkUnavailable
 from penstock.base.limits import AUTO_ROWS_MIN
 from penstock.run import auto
 from penstock.run.auto import Auto
@@ -17,28 +18,43 @@ class Place:
 
     def __init__(self, cores: int) -> None:
         self._cores = cores
+        self.failure: PenstockError | None = None
 
     def cores(self) -> int:
         return self._cores
 
     def run_frames(self, *_: Any) -> Epoch:
+        if self.failure is not None:
+            raise self.failure
         return Epoch({}, [], rows_read=1_000_000)
+
+
+Told = list[tuple[str, str, str, dict[str, float]]]
 
 
 class Session:
     def __init__(self, ready: bool) -> None:
         self.is_ready = ready
         self.started = 0
+        self.failure: PenstockError | None = None
+        self.will_fail: PenstockError | None = None
+        self.has_cores: int | None = None
+
+    def cores(self) -> int | None:
+        return self.has_cores
+
+    def session(self) -> None:
+        self.failure = self.will_fail
+        if self.failure is not None:
+            raise self.failure
 
     def start_in_background(self) -> None:
         self.started += 1
 
 
-def made(
-    cores: int = 16, ready: bool = True
-) -> tuple[Auto, Session, list[tuple[str, str, dict[str, float]]]]:
-    session, told = Session(ready), list[tuple[str, str, dict[str, float]]]()
-    chooser = Auto(Place(cores), session, lambda to, was, figures: told.append((to, was, figures)))  # type: ignore[arg-type]
+def made(cores: int = 16, ready: bool = True) -> tuple[Auto, Session, Told]:
+    session, told = Session(ready), Told()
+    chooser = Auto(Place(cores), session, lambda *change: told.append(change))  # type: ignore[arg-type]
     return chooser, session, told
 
 
@@ -48,8 +64,8 @@ def test_small_epochs_run_here_and_large_ones_on_spark() -> None:
         "inline", "spark", "spark", "inline",
     ]  # fmt: skip
     # Only changes are told of, each with the figures that caused it.
-    assert [(to, was) for to, was, _ in told] == [("spark", "inline"), ("inline", "spark")]
-    figures = told[0][2]
+    assert [(to, was) for to, was, _, _ in told] == [("spark", "inline"), ("inline", "spark")]
+    figures = told[0][3]
     assert figures["rows"] == 10_000_000
     assert figures["spark_seconds"] < figures["inline_seconds"]
 
@@ -93,5 +109,44 @@ def test_a_data_frame_goes_to_spark_and_teaches(monkeypatch: pytest.MonkeyPatch)
     assert chooser.choose(50_000_000) == "inline"
     for _ in range(40):
         chooser.run_frames(None, {}, {}, ())  # type: ignore[arg-type]
-    assert told[0][:2] == ("spark", "inline")
+    assert told == [("spark", "inline", "tasks read a DataFrame", {})]
     assert chooser.choose(50_000_000) == "spark"  # it was seen to be quick
+
+
+def test_the_cores_that_count_are_those_of_the_session() -> None:
+    chooser, session, _ = made(cores=2)
+    assert chooser.choose(10**10) == "inline"
+    session.has_cores = 8
+    assert chooser.choose(10**10) == "spark"
+
+
+def test_where_spark_cannot_be_started_it_is_inline_and_told_once() -> None:
+    chooser, session, told = made(ready=False)
+    session.will_fail = SparkUnavailable("Spark needs Java")
+    ran: list[str] = []
+
+    def here() -> Epoch:
+        ran.append("inline")
+        return Epoch({}, [])
+
+    for _ in range(3):
+        chooser._timed(10**8, here, lambda: pytest.fail("it cannot run there"))
+    assert ran == ["inline"] * 3
+    assert told == [("inline", "inline", "Spark cannot be used: Spark needs Java", {})]
+
+
+def test_a_start_in_the_background_that_failed_is_told_and_not_tried_again() -> None:
+    chooser, session, told = made(ready=False)
+    session.failure = SparkUnavailable("Spark needs Java")
+    assert [chooser.choose(rows) for rows in (10**8, 10**8)] == ["inline", "inline"]
+    assert session.started == 0
+    assert [why for _, _, why, _ in told] == ["Spark cannot be used: Spark needs Java"]
+
+
+def test_a_data_frame_where_there_is_no_spark_is_an_error_and_no_change_of_place() -> None:
+    place, session, told = Place(2), Session(ready=False), Told()
+    place.failure = SparkUnavailable("Spark needs Java")
+    chooser = Auto(place, session, lambda *change: told.append(change))  # type: ignore[arg-type]
+    with pytest.raises(SparkUnavailable):
+        chooser.run_frames(None, {}, {}, ())  # type: ignore[arg-type]
+    assert told == []

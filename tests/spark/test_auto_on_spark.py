@@ -51,3 +51,15 @@ def test_large_epochs_and_backfills_go_to_spark(
         assert moves[1]["figures"]["rows"] == 20_000
         assert moves[1]["figures"]["inline_seconds"] > moves[1]["figures"]["spark_seconds"]
         assert all(check.equal for check in flow.verify())
+
+
+def test_a_data_frame_is_told_as_what_it_is_and_cores_are_the_sessions(spark: Any, tmp_path: Path) -> None:
+    with penstock.Flow(tmp_path / "flow", engine="auto") as flow:
+        flow.sql("CREATE TABLE t (id BIGINT, k BIGINT)")
+        assert flow._engines._spark is not None
+        assert flow._engines._spark.cores() == spark.sparkContext.defaultParallelism
+        assert flow.tick("t", spark.range(10).selectExpr("id", "id % 2 AS k")).spark_jobs == 1
+        told = flow.sql("SELECT detail FROM penstock.audit_log WHERE event = 'engine'").to_pylist()
+        assert json.loads(told[-1]["detail"]) == {
+            "to": "spark", "was": "inline", "why": "tasks read a DataFrame",
+        }  # fmt: skip

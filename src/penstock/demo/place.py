@@ -1,11 +1,14 @@
-"""Where the demo's flow lives: with Spark its load is a Spark job over files, and what trickles in runs inline."""
+"""Where the demo's flow lives: with Spark it is on files, and `engine="auto"` decides what runs where.
+
+The load is read from DataFrames, so it is a Spark job; what trickles in is a few rows at a time, and runs inline.
+"""
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +34,20 @@ def why_no_spark(wanted: bool) -> str | None:
 
 
 @contextmanager
-def open_flow(on_spark: bool) -> Iterator[tuple[Flow, Path | None]]:
+def open_flow(on_spark: bool, say: Callable[[str], None]) -> Iterator[tuple[Flow, Path | None]]:
     """A flow in memory, or one in a folder that Spark's tasks can read too, gone with the demo."""
     if not on_spark:
         with Flow() as flow:
             yield flow, None
         return
-    with tempfile.TemporaryDirectory(prefix="penstock-demo-") as name:
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-demo-") as name,
+        closing(Spark(config=SETTINGS)) as spark,
+    ):
         folder = Path(name)
-        with Flow(folder / "flow", engine=Spark(config=SETTINGS), commit="visible") as flow:
+        say("Starting Spark for the load; what comes after it needs none ...")
+        spark.session()  # the flow takes the session that is there
+        with Flow(folder / "flow", engine="auto", commit="visible") as flow:
             yield flow, folder
 
 
@@ -57,5 +65,4 @@ def load(flow: Flow, tables: Mapping[str, pa.Table], folder: Path | None) -> tup
     began = time.perf_counter()
     summary = flow.tick(frames)
     seconds = time.perf_counter() - began
-    flow.use_engine("inline")
     return seconds, f"{summary.spark_jobs} Spark job of {summary.spark_stages} stages"

@@ -39,6 +39,7 @@ class Run:
     elapsed_s: float = 0.0
     change_times_s: list[float] = field(default_factory=list)
     rows_changed: int = 0
+    changes_on_spark: int = 0  # the engine decides, and for a few rows it should never be Spark
     recompute_times_s: list[float] = field(default_factory=list)
     recent: deque[str] = field(default_factory=lambda: deque(maxlen=RECENT_CHANGES))
     views: dict[str, Rows] = field(default_factory=dict)
@@ -80,14 +81,11 @@ def run_demo(seconds: float, seed: int, display: Display, spark: bool = True) ->
     tables = shop.tables()
     run.rows_loaded = sum(table.num_rows for table in tables.values())
     run.no_spark = why_no_spark(spark)
-    with open_flow(run.no_spark is None) as (flow, folder):
+    with open_flow(run.no_spark is None, display.loading) as (flow, folder):
         for statement in TABLES.values():
             flow.sql(statement)
         for name, query in VIEWS.items():
             flow.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
-        if folder is not None:
-            display.loading("Starting Spark for the load; what comes after it needs none ...")
-            _ = flow.spark
         display.loading(
             f"Loading {run.rows_loaded:,} rows into {len(TABLES)} tables and {len(VIEWS)} views ..."
         )
@@ -128,8 +126,9 @@ def apply(flow: Flow, change: Change, run: Run) -> None:
     """One change, one epoch; only the tick is timed."""
     deltas = change.deltas()
     began = time.perf_counter()
-    flow.tick(deltas)
+    done = flow.tick(deltas)
     run.change_times_s.append(time.perf_counter() - began)
+    run.changes_on_spark += done.spark_jobs > 0
     run.rows_changed += sum(delta.num_rows for delta in deltas.values())
     run.recent.append(change.text)
 

@@ -14,6 +14,7 @@ from penstock.demo.shop import VIEWS
 def summary_lines(run: Run) -> list[tuple[str, bool | None]]:
     """Lines of text; each is good news (True), bad news (False) or neither (None)."""
     views = f"{len(VIEWS)} views"
+    where = f"{run.changes_on_spark:,} of them on Spark" if run.changes_on_spark else "inline"
     lines: list[tuple[str, bool | None]] = [
         ("", None),
         (
@@ -21,7 +22,7 @@ def summary_lines(run: Run) -> list[tuple[str, bool | None]]:
             None,
         ),
         (
-            f"applied        {run.changes:,} changes ({run.rows_changed:,} rows) in {run.elapsed_s:.1f} s, inline",
+            f"applied        {run.changes:,} changes ({run.rows_changed:,} rows) in {run.elapsed_s:.1f} s, {where}",
             None,
         ),
         (

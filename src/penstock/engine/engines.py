@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from penstock.base.errors import InvalidOption
+from penstock.base.errors import InvalidOption, PenstockError
+from penstock.commit.compaction import merge_in_slices
 from penstock.engine import opening, slots
 from penstock.engine.core import Core
 from penstock.engine.durable import Durable
@@ -12,6 +14,7 @@ from penstock.run.auto import Auto
 from penstock.run.distributed import Executor, FrameExecutor
 from penstock.run.spark.engine import NO_FIGURES, JobFigures, SparkEngine
 from penstock.run.spark.session import Spark, is_at_hand
+from penstock.state.batch import Batch, Layout
 
 NAMES = ("inline", "spark", "auto")
 
@@ -23,6 +26,7 @@ class Engines:
         self._core = core
         self._store = store
         self._spark: Spark | None = None
+        self._used: list[Spark] = []  # all that this flow has had: what was made with one may still be in use
         self.name = "inline"
         self._on_spark: SparkEngine | None = None
         self._told = NO_FIGURES  # the figures of the last job that `ran_on` has told of
@@ -33,7 +37,8 @@ class Engines:
         if wanted is None:
             wanted = "auto" if self._store is not None and is_at_hand() else "inline"
         if isinstance(wanted, Spark):
-            name, self._spark = "spark", wanted
+            name = "spark"
+            self._take(wanted)
         elif wanted in NAMES:
             name = wanted
         else:
@@ -59,13 +64,33 @@ class Engines:
                 "the Spark engine needs storage that its tasks can reach, and memory:// is in this process",
                 hint="Use a folder (for a Spark on this machine), s3://, gs:// or az://.",
             )
-        if self._spark is None:
-            self._spark = Spark()
-        self._on_spark = self._made(self._store, self._spark)
-        self._store.flusher.merge_elsewhere = self._on_spark.merge
+        spark = self._spark or self._take(Spark())
+        self._on_spark = self._made(self._store, spark)
         if name == "spark":
+            self._store.flusher.merge_elsewhere = self._on_spark.merge
             return self._on_spark
-        return Auto(self._on_spark, self._spark, self._switched)
+        self._store.flusher.merge_elsewhere = self._merge_or_do_without
+        return Auto(self._on_spark, spark, self._switched)
+
+    def _take(self, spark: Spark) -> Spark:
+        if spark not in self._used:
+            spark.used_by_flow()
+            self._used.append(spark)
+        self._spark = spark
+        return spark
+
+    def _merge_or_do_without(self, layout: Layout, batches: Sequence[Batch]) -> Sequence[Batch]:
+        """What auto promises holds for state too: where Spark cannot be started, it is put together here."""
+        assert self._store is not None
+        assert self._spark is not None
+        assert self._on_spark is not None
+        try:
+            return self._on_spark.merge(layout, batches)
+        except PenstockError:
+            if self._spark.failure is None:
+                raise
+            self._store.flusher.merge_elsewhere = None
+            return [merge_in_slices(layout, batches)]
 
     def _made(self, store: Durable, spark: Spark) -> SparkEngine:
         return SparkEngine(
@@ -77,8 +102,9 @@ class Engines:
             lambda: slots.fresh_bytes(self._core),
         )
 
-    def _switched(self, to: str, was: str, figures: dict[str, float]) -> None:
-        self._core.audit.record("engine", to=to, was=was, why="expected to take less time", figures=figures)
+    def _switched(self, to: str, was: str, why: str, figures: dict[str, float]) -> None:
+        told: dict[str, Any] = {"figures": figures} if figures else {}
+        self._core.audit.record("engine", to=to, was=was, why=why, **told)
 
     @property
     def takes_frames(self) -> bool:
@@ -98,9 +124,7 @@ class Engines:
 
     def session(self) -> Any:
         """The SparkSession of the flow, started if need be."""
-        if self._spark is None:
-            self._spark = Spark()
-        return self._spark.session()
+        return (self._spark or self._take(Spark())).session()
 
     @property
     def on_spark(self) -> SparkEngine:
@@ -111,5 +135,6 @@ class Engines:
         return self._on_spark
 
     def close(self) -> None:
-        if self._spark is not None:
-            self._spark.close()
+        for spark in self._used:
+            spark.close()
+        self._used.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from penstock.gateway.decode import array_items, binary_text, bytea
 from penstock.gateway.errors import NotSupported
 from penstock.gateway.types import BYTEA, ColumnType, column_type
 from penstock.sql.binding import blob_text
+from penstock.sql.tokens import quote
 from penstock.zset.types import SqlType
 
 _LISTS = ("LIST", "ARRAY")
@@ -41,7 +42,10 @@ class CopyIn:
         self._table = command.table
         self._columns = command.columns
         width = len(self.types)
-        self._reader: Reader = BinaryReader(width) if self.format else LineReader(command.options, width)
+        names = self._names() if command.options.match else ()
+        self._reader: Reader = (
+            BinaryReader(width) if self.format else LineReader(command.options, width, names)
+        )
         self._rows: list[list[Any]] = []
         self._count = 0
         self._alone = session.transaction is None
@@ -65,6 +69,14 @@ class CopyIn:
     def give_up(self) -> None:
         if self._alone:
             self._session.rollback()
+
+    def _names(self) -> Sequence[str]:
+        """The columns that values come for, whose types have been asked for before: the role may insert."""
+        if self._columns is not None:
+            return self._columns
+        columns = self._session.describe(f"SELECT * FROM {quote(self._table)}", {}).columns
+        assert columns is not None
+        return [name for name, _ in columns]
 
     def _apply(self) -> None:
         if not self._rows:

@@ -9,12 +9,13 @@ from penstock.base.limits import MESSAGE_BYTES_MAX
 from penstock.gateway.copy_command import CopyOptions
 from penstock.gateway.decode import utf8
 from penstock.gateway.errors import BadCopyData
+from penstock.sql.tokens import fold
 
 Row = list[str | None]
 
 _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f", "\v": "\\v"}
-_UNESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_BACKSLASH = re.compile(r"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|.)", re.DOTALL)
+_UNESCAPES = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
+_BACKSLASH = re.compile(rb"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|.)", re.DOTALL)
 
 
 # -- to lines --------------------------------------------------------------------------------------
@@ -62,130 +63,204 @@ def _csv_value(value: bytes | None, options: CopyOptions, alone: bool) -> bytes:
 
 
 class LineReader:
-    """Rows from pieces of data that may be cut anywhere.
+    """Rows from pieces of data that may be cut anywhere. `names` are the columns that a header has to name.
 
     >>> reader = LineReader(CopyOptions(), 2)
     >>> list(reader.feed(b"1\\ta\\\\nb\\n2")), list(reader.feed(b"\\t\\\\N\\n")), list(reader.finish())
     ([['1', 'a\\nb']], [['2', None]], [])
     """
 
-    def __init__(self, options: CopyOptions, width: int) -> None:
+    def __init__(self, options: CopyOptions, width: int, names: Sequence[str] = ()) -> None:
         self._options = options
         self._width = width
-        self._rest = b""
+        self._names = names
+        self._is_csv = options.format == "csv"
+        # Both only grow until their end comes, so that nothing is looked at twice: a row may be of any number of lines,
+        # and a line of any number of pieces.
+        self._row = bytearray()  # the lines of a row that goes on in the next line
+        self._line = bytearray()  # the pieces of a line that has not ended
         self._number = 0
         self._ended = False
-        self._split = self._csv_fields if options.format == "csv" else self._text_fields
-        o = options
-        body = f"[^{re.escape(o.quote)}{re.escape(o.escape)}]"
-        inner = f"{re.escape(o.escape)}[{re.escape(o.quote)}{re.escape(o.escape)}]"
-        lone = "" if o.escape == o.quote else f"|{re.escape(o.escape)}"
-        self._quoted = re.compile(
-            f"{re.escape(o.quote)}((?:{body}|{inner}{lone})*){re.escape(o.quote)}", re.DOTALL
-        )
-        self._escaped = re.compile(inner, re.DOTALL)
+        self._fields: _CsvFields | _TextFields = _CsvFields(options) if self._is_csv else _TextFields(options)
 
     def feed(self, data: bytes) -> Iterator[Row]:
         """The rows that are whole by now."""
         if self._ended:
             return
-        whole = self._rest + data
-        if len(whole) > MESSAGE_BYTES_MAX:
+        if len(self._row) + len(self._line) + len(data) > MESSAGE_BYTES_MAX:
             raise BadCopyData(f"a line has more than {MESSAGE_BYTES_MAX} bytes")
-        pieces = whole.split(b"\n")
-        self._rest = pieces.pop()
-        yield from self._rows(pieces, False)
+        lines = data.split(b"\n")
+        if len(lines) > 1:
+            lines[0] = bytes(self._line + lines[0])
+            self._line.clear()
+        self._line += lines.pop()
+        for line in lines:
+            if self._fields.go_on_after(line):
+                self._row += line + b"\n"
+                continue
+            if self._row:
+                whole = bytes(self._row + line)
+                self._row.clear()
+            else:
+                whole = line
+            yield from self._read(whole)
+            if self._ended:
+                return
 
     def finish(self) -> Iterator[Row]:
         """What is left when there is no more data."""
-        rest, self._rest = self._rest, b""
-        if rest and not self._ended:
-            yield from self._rows([rest], True)
+        if self._ended:
+            return
+        if self._is_csv and self._fields.go_on_after(bytes(self._line)):
+            raise BadCopyData(f"line {self._number + 1}: a quote is never closed")
+        rest = bytes(self._row + self._line)
+        if rest or (self._options.match and not self._number):
+            yield from self._read(rest)
 
-    def _rows(self, pieces: list[bytes], last: bool) -> Iterator[Row]:
-        is_csv = self._options.format == "csv"
-        quote = self._options.quote.encode()
+    def _read(self, line: bytes) -> Iterator[Row]:
+        """The row of a whole line, unless it is the header or says that the data ends."""
+        if line.endswith(b"\r") and (self._is_csv or not _ends_in_escape(line[:-1])):
+            line = line[:-1]
+        if line == b"\\." and not self._is_csv:
+            self._ended = True
+            return
+        self._number += 1
+        is_header = self._number == 1 and self._options.header
+        if is_header and not self._options.match:
+            return
+        try:
+            row = self._fields.split(line)
+        except BadCopyData as error:
+            raise BadCopyData(f"line {self._number}: {error}") from None
+        if is_header:
+            self._check_names(row)
+            return
+        if len(row) != self._width:
+            few = "too few" if len(row) < self._width else "too many"
+            raise BadCopyData(f"line {self._number}: {few} columns ({len(row)} instead of {self._width})")
+        yield row
+
+    def _check_names(self, row: Row) -> None:
+        if len(row) != self._width:
+            raise BadCopyData(
+                f"wrong number of fields in header line: got {len(row)}, expected {self._width}",
+                hint=f"The columns are {', '.join(self._names)}.",
+            )
+        for i, (found, name) in enumerate(zip(row, self._names, strict=True), 1):
+            if found is None or fold(found) != fold(name):
+                got = f'null value ("{self._options.null}")' if found is None else f'"{found}"'
+                raise BadCopyData(
+                    f'column name mismatch in header line field {i}: got {got}, expected "{name}"'
+                )
+
+
+class _TextFields:
+    """Values between delimiters; a backslash before a character gives it another meaning, or takes it away."""
+
+    def __init__(self, options: CopyOptions) -> None:
+        self._delimiter, self._null = options.delimiter, options.null
+        delimiter = re.escape(options.delimiter.encode())
+        self._field = re.compile(rb"((?:[^\\" + delimiter + rb"]++|\\.)*+)" + delimiter, re.DOTALL)
+
+    def go_on_after(self, line: bytes) -> bool:
+        """A newline after a backslash is one of the value."""
+        return _ends_in_escape(line)
+
+    def split(self, line: bytes) -> Row:
+        if b"\\" not in line:
+            return [None if field == self._null else field for field in utf8(line).split(self._delimiter)]
+        if _ends_in_escape(line):
+            raise BadCopyData("a backslash has nothing after it")
+        null = self._null.encode()
+        # Escapes are bytes: two of them may be one character.
+        return [
+            None if field == null else utf8(_BACKSLASH.sub(_unescape, field))
+            for field in self._field.findall(line + self._delimiter.encode())
+        ]
+
+
+class _CsvFields:
+    """Quoted and plain pieces in turn; only a field without quotes can be NULL."""
+
+    def __init__(self, options: CopyOptions) -> None:
+        self._options = options
+        self._quote = options.quote.encode()
+        self._in_quotes = False
+        quote, escape = re.escape(options.quote), re.escape(options.escape)
+        # Within quotes: one that closes them, or an escape with what it escapes. An escape before anything else
+        # stands for itself.
+        inside = f"{escape}[{quote}{escape}]|{quote}"
+        self._inside, self._inside_bytes = re.compile(inside), re.compile(inside.encode())
+        self._outside = re.compile(f"{re.escape(options.delimiter)}|{quote}")
+
+    def go_on_after(self, line: bytes) -> bool:
+        """A line ends where its quotes are closed; lines have to come in their order, each once."""
+        if self._options.escape == self._options.quote:
+            self._in_quotes ^= bool(line.count(self._quote) % 2)
+            return self._in_quotes
         at = 0
-        while at < len(pieces):
-            line = pieces[at]
-            at += 1
-            # A line of CSV ends where its quotes are closed.
-            while is_csv and line.count(quote) % 2:
-                if at == len(pieces):
-                    if last:
-                        raise BadCopyData(f"line {self._number + 1}: a quote is never closed")
-                    self._rest = line + b"\n" + self._rest
-                    return
-                line += b"\n" + pieces[at]
-                at += 1
-            line = line.removesuffix(b"\r")
-            if line == b"\\.":
-                self._ended = True
-                return
-            self._number += 1
-            if self._number == 1 and self._options.header:
-                continue
-            row = self._split(utf8(line))
-            if len(row) != self._width:
-                few = "too few" if len(row) < self._width else "too many"
-                raise BadCopyData(f"line {self._number}: {few} columns ({len(row)} instead of {self._width})")
-            yield row
+        while True:
+            if not self._in_quotes:
+                at = line.find(self._quote, at) + 1
+                if not at:
+                    return False
+            found = self._inside_bytes.search(line, at)
+            while found and len(found[0]) > 1:
+                found = self._inside_bytes.search(line, found.end())
+            self._in_quotes = found is None
+            if found is None:
+                return True
+            at = found.end()
 
-    def _text_fields(self, line: str) -> Row:
-        if "\\" not in line:
-            null = self._options.null
-            return [None if field == null else field for field in line.split(self._options.delimiter)]
-        fields: Row = []
-        pattern = (
-            rf"((?:[^\\{re.escape(self._options.delimiter)}]|\\.)*)({re.escape(self._options.delimiter)}|$)"
-        )
-        at = 0
-        for match in re.compile(pattern, re.DOTALL).finditer(line):
-            if match.start() != at:
-                raise BadCopyData(f"line {self._number}: a backslash has nothing after it")
-            text = match[1]
-            fields.append(None if text == self._options.null else _BACKSLASH.sub(_unescape, text))
-            at = match.end()
-            if not match[2]:
-                break
-        if at != len(line):
-            raise BadCopyData(f"line {self._number}: a backslash has nothing after it")
-        return fields
-
-    def _csv_fields(self, line: str) -> Row:
-        """Quoted and plain pieces in turn; only a field without quotes can be NULL."""
-        o = self._options
+    def split(self, line_bytes: bytes) -> Row:
+        line = utf8(line_bytes)
+        delimiter, null = self._options.delimiter, self._options.null
+        if self._quote not in line_bytes:
+            return [None if field == null else field for field in line.split(delimiter)]
         fields: Row = []
         parts: list[str] = []
         quoted = False
         at = 0
         while True:
-            found = self._quoted.match(line, at) if line.startswith(o.quote, at) else None
-            if found:
+            found = self._outside.search(line, at)
+            parts.append(line[at : found.start() if found else len(line)])
+            at = found.end() if found else len(line)
+            if found and found[0] != delimiter:
                 quoted = True
-                parts.append(self._escaped.sub(lambda m: m[0][1], found[1]))
-                at = found.end()
-                continue
-            ends = [place for place in (line.find(o.delimiter, at), line.find(o.quote, at)) if place >= at]
-            end = min(ends, default=len(line))
-            parts.append(line[at:end])
-            at = end
-            if at < len(line) and line.startswith(o.quote, at):
-                if self._quoted.match(line, at) is None:
-                    raise BadCopyData(f"line {self._number}: a quote is never closed")
+                at = self._quoted(line, at, parts)
                 continue
             text = "".join(parts)
-            fields.append(None if not quoted and text == o.null else text)
-            parts, quoted = [], False
-            if at >= len(line):
+            fields.append(None if not quoted and text == null else text)
+            if not found:
                 return fields
-            at += 1
+            parts, quoted = [], False
+
+    def _quoted(self, line: str, at: int, parts: list[str]) -> int:
+        """Add what stands in the quotes that are open; where they end."""
+        while found := self._inside.search(line, at):
+            parts.append(line[at : found.start()])
+            at = found.end()
+            if len(found[0]) == 1:
+                return at
+            parts.append(found[0][1])
+        raise BadCopyData("a quote is never closed")
 
 
-def _unescape(match: re.Match[str]) -> str:
+def _ends_in_escape(line: bytes) -> bool:
+    """Whether the last backslash is one that escapes what comes next, and is not escaped itself.
+
+    >>> _ends_in_escape(b"a\\\\"), _ends_in_escape(b"a\\\\\\\\")
+    (True, False)
+    """
+    return line.endswith(b"\\") and (len(line) - len(line.rstrip(b"\\"))) % 2 == 1
+
+
+def _unescape(match: re.Match[bytes]) -> bytes:
     code = match[1]
-    if code[0] == "x" and len(code) > 1:
-        return chr(int(code[1:], 16))
-    if code[0] in "01234567":
-        return chr(int(code, 8) & 0xFF)
+    if code[:1] == b"x" and len(code) > 1:
+        return bytes([int(code[1:], 16)])
+    if code[:1] in b"01234567":
+        return bytes([int(code, 8) & 0xFF])
+    if code == b".":
+        raise BadCopyData("end-of-copy marker is not alone on its line")
     return _UNESCAPES.get(code, code)

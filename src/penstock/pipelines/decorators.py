@@ -81,9 +81,10 @@ def append_flow(
 ) -> Decorator:
     """The rows of the function's stream are appended to a table."""
     _stored(spark_conf, None, None, None, None)
+    _text(target, "target")
 
     def decorate(function: Query) -> None:
-        current().feed(Feeding(name or _name_of(function, "append_flow"), _text(target, "target"), function))
+        current().feed(Feeding(name or _name_of(function, "append_flow"), target, function))
 
     return decorate
 
@@ -123,6 +124,11 @@ def _name_of(function: Query, kind: str) -> str:
 def _text(value: object, what: str) -> str:
     if not isinstance(value, str):
         raise InvalidOption(f"{what} is a text, not {type(value).__name__}")
+    if "." in value:
+        raise InvalidOption(
+            f'{what} "{value}" has a dot, and a flow has no databases or catalogs',
+            hint="Use the last part alone.",
+        )
     return value
 
 

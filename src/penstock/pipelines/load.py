@@ -31,12 +31,14 @@ def load(source: str | PathLike[str] | ModuleType) -> Registry:
     path = Path(source).resolve()  # the files are loaded from inside of their folder
     if path.is_dir():
         found = [path / name for name in SPEC_NAMES if (path / name).is_file()]
-        files = spec_files(found[0]) if found else sorted(_sources(path.rglob("*")))
-    elif path.suffix in (".yml", ".yaml"):
-        files = spec_files(path)
+        spec = found[0] if found else None
+        files = sorted(_sources(path.rglob("*"))) if spec is None else []
     else:
+        spec = path if path.suffix in (".yml", ".yaml") else None
         files = [path]
     registry = Registry()
+    if spec is not None:
+        files, registry.storage = read_spec(spec)
     with collecting(registry), _inside(path if path.is_dir() else path.parent):
         for file in files:
             _load(file, registry)
@@ -45,8 +47,8 @@ def load(source: str | PathLike[str] | ModuleType) -> Registry:
     return registry
 
 
-def spec_files(path: Path) -> list[Path]:
-    """The files that a spec names."""
+def read_spec(path: Path) -> tuple[list[Path], str | None]:
+    """The files that a spec names, and its storage."""
     if importlib.util.find_spec("yaml") is None:
         raise SparkUnavailable("a spec of a pipeline needs PyYAML", hint="pip install 'penstock[spark]'")
     import yaml
@@ -68,7 +70,16 @@ def spec_files(path: Path) -> list[Path]:
     files: list[Path] = []
     for entry in spec.get("libraries") or []:
         files += _matching(path.parent, str(entry.get("glob", {}).get("include", "")))
-    return list(dict.fromkeys(files))
+    return list(dict.fromkeys(files)), _storage(path, spec.get("storage"))
+
+
+def _storage(path: Path, given: object) -> str | None:
+    """A URL, or a folder beside the spec."""
+    if given is None:
+        return None
+    if not isinstance(given, str) or not given:
+        raise InvalidOption(f"storage in {path} is a folder or a URL, not {given!r}")
+    return given if "://" in given or given.startswith("file:/") else str(path.parent / given)
 
 
 def _matching(folder: Path, pattern: str) -> list[Path]:

@@ -39,6 +39,7 @@ class Registry:
     datasets: dict[str, Dataset] = field(default_factory=dict)
     feedings: list[Feeding] = field(default_factory=list)
     texts: list[tuple[str, str]] = field(default_factory=list)  # files of SQL: name and text
+    storage: str | None = None  # the spec's place for checkpoints
 
     def declare(self, dataset: Dataset) -> None:
         if dataset.name in self.datasets:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -84,7 +85,7 @@ class Analyser:
             try:
                 for name, columns in relations.items():
                     made = self.session.readStream.schema(columns).format("json").load(empty)
-                    made.createOrReplaceTempView(name)
+                    made.createOrReplaceTempView(quoted(name))
                 return _analysed(function(), set(relations))
             except AnalysisException:
                 raise first from None
@@ -113,7 +114,7 @@ class Analyser:
                 )
         for name, ddl in new.items():
             nothing = [f"CAST(NULL AS {type}) AS {quoted(column)}" for column, type in self.columns(ddl)]
-            self.session.sql(f"SELECT {', '.join(nothing)} WHERE false").createOrReplaceTempView(name)
+            self.session.sql(f"SELECT {', '.join(nothing)} WHERE false").createOrReplaceTempView(quoted(name))
             self._registered[name] = ddl
 
 
@@ -135,7 +136,26 @@ def _analysed(made: Any, known: set[str]) -> Analysed:
                 hint="Make the stream a @table of its own, and a view of both.",
             ) from None
         return Analysed(columns, stream=made)
-    return Analysed(columns, sql, None, frozenset(text.used))
+    return Analysed(columns, renumbered(sql), None, frozenset(text.used))
+
+
+_NUMBERED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`]|``)*`|\bc[0-9]+\b""", re.DOTALL)
+
+
+def renumbered(sql: str) -> str:
+    """A text of `PlanText` with columns numbered as they come: Spark goes on counting, and the same function
+    shall give the same text each time.
+
+    >>> renumbered("SELECT c71 AS `c71` FROM (SELECT `x` AS c71, 'c9' AS c20 FROM `t`) AS q")
+    "SELECT c0 AS `c71` FROM (SELECT `x` AS c0, 'c9' AS c1 FROM `t`) AS q"
+    """
+    numbers: dict[str, str] = {}
+
+    def name(found: re.Match[str]) -> str:
+        text = found.group()
+        return text if text[0] in "'\"`" else numbers.setdefault(text, f"c{len(numbers)}")
+
+    return _NUMBERED.sub(name, sql)
 
 
 def _sentence(error: Any) -> str:

@@ -257,16 +257,32 @@ def _exchanged(frame: DataFrame, count: int) -> DataFrame:
     return frame.repartitionById(count, col("partition"))
 
 
+_ADAPTIVE = "spark.sql.adaptive.enabled"
+_SWITCHED_OFF: dict[
+    str, tuple[str, int]
+] = {}  # by session: what the setting was, and how many epochs have it off
+_SWITCHING = threading.Lock()
+
+
 @contextmanager
 def _one_job(spark: SparkSession) -> Iterator[None]:
-    """Adaptive execution runs every stage as a job of its own, and knows nothing of our packets."""
-    name = "spark.sql.adaptive.enabled"
-    before = spark.conf.get(name)
-    spark.conf.set(name, "false")
+    """Adaptive execution runs every stage as a job of its own, and knows nothing of our packets.
+
+    Flows that share a session run epochs at the same time: it stays off until the last of them is done."""
+    session = spark._jsparkSession.sessionUUID()  # a session may have several Python objects
+    with _SWITCHING:
+        before, users = _SWITCHED_OFF.get(session, (spark.conf.get(_ADAPTIVE) or "true", 0))
+        spark.conf.set(_ADAPTIVE, "false")
+        _SWITCHED_OFF[session] = before, users + 1
     try:
         yield
     finally:
-        spark.conf.set(name, before or "true")
+        with _SWITCHING:
+            before, users = _SWITCHED_OFF.pop(session)
+            if users > 1:
+                _SWITCHED_OFF[session] = before, users - 1
+            else:
+                spark.conf.set(_ADAPTIVE, before)
 
 
 class _NoFiles:

@@ -6,17 +6,20 @@ import os
 import sys
 import tempfile
 import threading
+import weakref
 import zipfile
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.base.errors import InvalidOption, PenstockError, SparkUnavailable
 from penstock.base.version import VERSION
 from penstock.run.spark.connectors import PACKAGES, with_connectors
-from penstock.run.spark.ready import make_ready
+from penstock.run.spark.ready import is_here, make_ready
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 # For a session that penstock starts itself. Progress bars would write over the user's terminal.
@@ -30,6 +33,38 @@ SETTINGS = {
 
 # Where tasks find the penstock that is installed here, the process that they are forked from has it loaded.
 DAEMON = "penstock.run.spark.daemon"
+
+MASTER = "spark.master"
+
+
+class _Started:
+    """The Spark that penstock has started in this process, which can have one: it ends with the last who uses it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()  # held while one is started or ended, so that nobody finds half of one
+        self._session: SparkSession | None = None
+        self._users: weakref.WeakSet[Spark] = weakref.WeakSet()  # who is forgotten unclosed uses it no more
+
+    def begin(self, session: SparkSession, user: Spark) -> None:
+        self._session = session
+        self._users = weakref.WeakSet([user])
+
+    def join(self, session: SparkSession, user: Spark) -> None:
+        """Does nothing where the session is another's: who started it ends it."""
+        if self._session is not None and session.sparkContext is self._session.sparkContext:
+            self._users.add(user)
+
+    def leave(self, user: Spark) -> None:
+        if user not in self._users:
+            return
+        self._users.discard(user)
+        if not self._users and self._session is not None:
+            ended, self._session = self._session, None
+            if _runs(ended):
+                ended.stop()
+
+
+_STARTED = _Started()
 
 
 class Spark:
@@ -63,75 +98,143 @@ class Spark:
         self._master = master
         self._config = with_connectors(names, config or {})
         self._session: SparkSession | None = None
-        self._started = False  # by us, so that we end it
         self._lock = threading.Lock()
         self._starting: threading.Thread | None = None
-        self._failure: PenstockError | None = None
+        self._flows = 0
+        self.failure: PenstockError | None = None  # of the last attempt to have a session
+        if session is not None:
+            with _STARTED.lock:
+                _STARTED.join(session, self)
 
     def session(self) -> SparkSession:
-        """The session, started if there is none yet."""
+        """The session, started if there is none yet, or none any more."""
         with self._lock:
-            if self._session is None:
-                self._session = self._open()
+            if self._session is None or not _runs(self._session):
+                try:
+                    with _STARTED.lock:
+                        self._session = self._open()
+                        _STARTED.join(self._session, self)
+                except PenstockError as error:
+                    self.failure = error
+                    raise
                 _send_penstock(self._session)
+                self.failure = None
             return self._session
 
     @property
     def is_ready(self) -> bool:
         """Whether a session is there already."""
-        return self._session is not None or self._given is not None or _active() is not None
+        return self._there() is not None
+
+    def cores(self) -> int | None:
+        """How many tasks the session runs at the same time; None as long as there is no session."""
+        found = self._there()
+        return None if found is None else found.sparkContext.defaultParallelism
 
     def start_in_background(self) -> None:
-        """Have a session by the time that it is needed. What fails is said when it is needed."""
-        if self._starting is None and not self.is_ready:
+        """Have a session by the time that it is needed. If that fails, `failure` says why."""
+        if (self._starting is None or not self._starting.is_alive()) and not self.is_ready:
             self._starting = threading.Thread(target=self._try, name="penstock-spark", daemon=True)
             self._starting.start()
 
     def _try(self) -> None:
-        try:
+        with suppress(PenstockError):  # kept as `failure`
             self.session()
-        except PenstockError as error:
-            self._failure = error
+
+    def used_by_flow(self) -> None:
+        """One more flow will call `close` when it needs this no longer."""
+        with self._lock:
+            self._flows += 1
 
     def close(self) -> None:
-        """End the session if it was started here."""
+        """End the session if penstock started it and nobody else uses it."""
+        with self._lock:
+            self._flows = max(0, self._flows - 1)
+            if self._flows:
+                return
         if self._starting is not None:
             self._starting.join()
-        with self._lock:
-            if self._started and self._session is not None:
-                self._session.stop()
-            self._session, self._started = None, False
+        with self._lock, _STARTED.lock:
+            _STARTED.leave(self)
+            self._session = None
+
+    def _there(self) -> SparkSession | None:
+        """The session that would be used now; without waiting for one that is being started."""
+        if self._given is not None:
+            return self._given if _runs(self._given) else None
+        found = self._session
+        return found if found is not None and _runs(found) else _active()
 
     def _open(self) -> SparkSession:
         if self._given is not None:
+            if not _runs(self._given):
+                raise SparkUnavailable(
+                    "the Spark session that the flow was given has been stopped",
+                    hint="Give it one that runs: flow.use_engine(penstock.Spark(session)).",
+                )
             return self._given
         found = _active()
-        if found is not None and self._master is None and not self._config:
+        if found is None:
+            theirs = _context()  # one that has no session yet
+            session = self._start()
+            if theirs is None:
+                _STARTED.begin(session, self)
+            else:
+                self._check_master(session)
+            return session
+        self._check_master(found)
+        if not self._config:
             return found
-        if found is not None:
-            _check_libraries(found, self._config)
-        make_ready()
-        from pyspark.sql import SparkSession
+        _check_libraries(found, self._config)
+        return _built({n: v for n, v in self._config.items() if n != MASTER})
 
+    def _start(self) -> SparkSession:
+        master = self._wanted_master or "local[*]"
+        make_ready(master)
         os.environ.setdefault("PYTHONHASHSEED", "0")
-        master = self._master or "local[*]"
-        builder = SparkSession.builder.master(master)
-        here = {"spark.python.daemon.module": DAEMON} if master.startswith("local") else {}
-        for name, value in {**SETTINGS, **here, **self._config}.items():
-            builder = builder.config(name, value)
+        here = {"spark.python.daemon.module": DAEMON} if is_here(master) else {}
+        before = _context()
         try:
-            session = builder.getOrCreate()
+            return _built({**SETTINGS, **here, **self._config, MASTER: master})
         except Exception as error:
-            lines = str(error).strip().splitlines()
+            left = _context()
+            if left is not None and left is not before:
+                left.stop()  # half of a Spark, that the next attempt would be given again
             libraries = self._config.get(PACKAGES)
             raise SparkUnavailable(
-                f"Spark did not start: {lines[0] if lines else type(error).__name__}",
+                f"Spark did not start: {_said(error)}",
                 hint="Its own messages are above. Everything but Spark works without it."
                 if not libraries
                 else f"Its own messages are above. It fetches {libraries} from Maven Central: is that within reach?",
             ) from error
-        self._started = found is None
-        return session
+
+    @property
+    def _wanted_master(self) -> str | None:
+        return self._master or self._config.get(MASTER)
+
+    def _check_master(self, session: SparkSession) -> None:
+        """A process has one Spark: asked for another, PySpark would give the one that runs without a word."""
+        wanted, there = self._wanted_master, session.sparkContext.master
+        if wanted is not None and wanted != there:
+            raise InvalidOption(
+                f"the Spark session of this process runs already, on {there} and not on {wanted}",
+                hint="Stop it first, or leave the master out to use the one that runs.",
+            )
+
+
+def _built(settings: Mapping[str, str]) -> SparkSession:
+    """The session of this process with these settings, a new one if there is none."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _runs(session: SparkSession) -> bool:
+    """Whether nobody has stopped it. PySpark takes its Java object away then, and has no other sign of it."""
+    return session.sparkContext._jsc is not None
 
 
 def _check_libraries(session: SparkSession, config: Mapping[str, str]) -> None:
@@ -152,7 +255,29 @@ def _active() -> SparkSession | None:
     from pyspark.sql import SparkSession
 
     found = SparkSession.getActiveSession()
-    return found if found is not None else SparkSession._instantiatedSession  # of another thread
+    if found is None:
+        found = SparkSession._instantiatedSession  # of another thread
+    return found if found is not None and _runs(found) else None
+
+
+def _context() -> SparkContext | None:
+    """The context of this process, with or without a session."""
+    if "pyspark" not in sys.modules:
+        return None
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context
+
+
+def _said(error: Exception) -> str:
+    """What Java said, without the call that it was said to.
+
+    >>> _said(RuntimeError("An error occurred while calling None.org.X.\\n: java.lang.Y: no master\\n\\tat Z"))
+    'java.lang.Y: no master'
+    """
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    called = lines[0].startswith("An error occurred while calling") and len(lines) > 1
+    return lines[1].lstrip(": ") if called else lines[0]
 
 
 def is_at_hand() -> bool:
@@ -170,7 +295,7 @@ def is_data_frame(value: object) -> bool:
 def _send_penstock(session: SparkSession) -> None:
     """Have the same penstock in the tasks of a cluster. On this machine they find the one that is here."""
     context = session.sparkContext
-    if (context.master or "").startswith("local"):
+    if is_here(context.master or ""):
         return
     package = Path(__file__).parents[2]
     archive = Path(tempfile.mkdtemp(prefix="penstock-")) / f"penstock-{VERSION}.zip"
