@@ -78,6 +78,12 @@ class UndefinedType(BindError):
     sqlstate = "42704"
 
 
+class NothingInCommon(BindError):
+    """Values of one column that have no type in common."""
+
+    sqlstate = "42804"
+
+
 class AmbiguousColumn(BindError):
     """Several tables of the query have a column of that name."""
 

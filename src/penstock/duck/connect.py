@@ -210,6 +210,7 @@ _MESSAGES: tuple[tuple[str, type[e.PenstockError], str, str | None], ...] = (
 
 # Messages that say it well enough, with the error that they are: DuckDB's own kinds are coarser than Postgres's codes.
 _CODES: tuple[tuple[str, type[e.PenstockError]], ...] = (
+    (r"^Cannot combine types", e.NothingInCommon),
     (r"must appear in the GROUP BY clause", e.GroupingError),
     (r"^[Aa]ggregate function calls cannot (?:be nested|contain window function calls)", e.GroupingError),
     (r"cannot contain aggregates", e.GroupingError),

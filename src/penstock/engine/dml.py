@@ -13,7 +13,13 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.errors import BindError, CardinalityViolation, UndefinedColumn, WrongColumnCount
+from penstock.base.errors import (
+    BindError,
+    CardinalityViolation,
+    NothingInCommon,
+    UndefinedColumn,
+    WrongColumnCount,
+)
 from penstock.engine.catalog import Table, expand
 from penstock.engine.core import Core
 from penstock.engine.error_places import positions_from
@@ -77,7 +83,7 @@ def _proposed(view: View, table: Table, statement: st.Insert) -> ZSet:
     if statement.default_values:
         source, targets = "SELECT 1", []
     elif statement.has_default:
-        source = _with_defaults(table, statement, targets)
+        source = _values_list(table, statement, targets)
     with_text = f"{statement.with_text.text} " if statement.with_text else ""
     if statement.by_name:
         with positions_from(with_text + source, _insert_pieces(statement)):
@@ -87,7 +93,11 @@ def _proposed(view: View, table: Table, statement: st.Insert) -> ZSet:
         targets = list(range(len(schema)))
     names = [quote(f"p{i}") for i in range(max(len(targets), 1))]
     if not statement.default_values:
-        _check_width(view, statement, with_text + source, targets)
+        try:
+            _check_width(view, statement, with_text + source, targets)
+        except NothingInCommon:  # they need not have: an INSERT casts each value to its column's type
+            source = _values_list(table, statement, targets, cast=True)
+            _check_width(view, statement, with_text + source, targets)
     place = {t: names[i] for i, t in enumerate(targets)}
     items = []
     for i, (name, type) in enumerate(zip(schema.names, schema.types, strict=True)):
@@ -101,9 +111,8 @@ def _proposed(view: View, table: Table, statement: st.Insert) -> ZSet:
 def _insert_pieces(statement: st.Insert) -> Iterator[st.Slice | None]:
     """The pieces of the statement that stand in the query for its rows."""
     yield from (statement.with_text, statement.source)
-    if statement.has_default:  # the VALUES list is put together anew
-        for row in values_rows(statement.source) or ():
-            yield from row
+    for row in values_rows(statement.source) or ():  # it may have been put together anew
+        yield from row
 
 
 def _check_width(view: View, statement: st.Insert, source: str, targets: Sequence[int]) -> None:
@@ -117,10 +126,15 @@ def _check_width(view: View, statement: st.Insert, source: str, targets: Sequenc
         )
 
 
-def _with_defaults(table: Table, statement: st.Insert, targets: list[int] | None) -> str:
+def _values_list(table: Table, statement: st.Insert, targets: list[int] | None, cast: bool = False) -> str:
+    """The VALUES list with defaults in their places, each value cast by itself if that is asked for."""
     rows = values_rows(statement.source)
     if rows is None:
-        raise BindError("DEFAULT is only known in a VALUES list")
+        raise BindError(
+            "DEFAULT is only known in a VALUES list"
+            if statement.has_default
+            else "the values have no type in common"
+        )
     positions = targets if targets is not None else range(len(table.schema))
     texts = []
     for row in rows:
@@ -130,6 +144,9 @@ def _with_defaults(table: Table, statement: st.Insert, targets: list[int] | None
             f"({table.default_texts[p] or 'NULL'})" if item.text.upper() == "DEFAULT" else item.text
             for item, p in zip(row, positions, strict=False)
         ]
+        if cast:
+            types = [table.schema.types[p].duck for p in positions]
+            items = [f"CAST({item} AS {type})" for item, type in zip(items, types, strict=False)]
         texts.append(f"({', '.join(items)})")
     return "VALUES " + ", ".join(texts)
 
