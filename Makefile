@@ -24,7 +24,7 @@ help:  ## say what each command does
 
 setup: $(STAMP) $(PGJDBC)  ## make .venv with everything in it (the other commands do this by themselves)
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml setup.py constraints.txt src/penstock/native/_kernels.c
 	@command -v $(PYTHON) >/dev/null || { echo "penstock needs Python 3.11 or newer, and there is no '$(PYTHON)' here. Install it (Debian, Ubuntu: apt install python3 python3-venv; macOS: brew install python) and run make again."; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "penstock needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) -V). Install a newer one and name it: make setup PYTHON=python3.13"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "This Python has no venv module. Install it (Debian, Ubuntu: apt install python3-venv) and run make again."; exit 1; }
@@ -32,6 +32,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 \
 		$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@$(BIN)/python -m penstock.native
 	@$(BIN)/python -m penstock.run.spark.install
 	@touch $@
 	@echo "Done: $(VENV) has penstock and all it needs."
