@@ -3,8 +3,8 @@
 One process can have one Spark, and the tests' own has no executors to kill. This one reads the names of scenarios
 from its standard input and says of each what went wrong, or nothing.
 
-The two workers have hosts of their own, two addresses of the loopback. Spark's `local-cluster` would have one host
-for both, and Spark starts no copy of a slow task on a host where an attempt of it runs already.
+Spark's `local-cluster` will do, but for copies of slow tasks (speculation): its workers have one host, and Spark starts
+no copy where an attempt runs already. There the workers have hosts of their own, two addresses of the loopback.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Cluster:
 
 
 def start(folder: str) -> str:
-    """The master and the workers, in this process's JVM as in `local-cluster`; gives the address of the master."""
+    """A master and workers on hosts of their own, in this process's JVM; gives the address of the master."""
     from pyspark import SparkConf, SparkContext
 
     SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(SETTINGS.items())))
@@ -115,8 +115,12 @@ def main() -> None:
 
     make_ready()
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
+    speculation = sys.argv[1]
     with tempfile.TemporaryDirectory() as folder:
-        session = session_of(start(folder), sys.argv[1])
+        master = (
+            start(folder) if speculation == "true" else f"local-cluster[{len(HOSTS)},{CORES},{MEMORY_MB}]"
+        )
+        session = session_of(master, speculation)
         answer(session)
         session.stop()
 
