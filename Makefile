@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 WORKERS ?= 2
+# Neighbouring tests share a worker, and with it what they start; a worker that has nothing left takes from the others.
+SPREAD := -n $(WORKERS) --dist worksteal
 DEMO_ARGS ?=
 TEST_ARGS ?=
 BENCH_ARGS ?=
@@ -45,14 +47,14 @@ demo: $(STAMP)  ## watch views keep up with a stream of orders, for half a minut
 	@$(BIN)/python -m penstock.demo $(DEMO_ARGS)
 
 test: $(STAMP) $(PGJDBC)  ## run every test
-	$(BIN)/python -m pytest -n $(WORKERS) $(TEST_ARGS)
+	$(BIN)/python -m pytest $(SPREAD) $(TEST_ARGS)
 
 check: $(STAMP) $(PGJDBC)  ## format, lint, types, layers and the fast tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	HYPOTHESIS_PROFILE=fast $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" $(TEST_ARGS)
+	HYPOTHESIS_PROFILE=fast $(BIN)/python -m pytest $(SPREAD) -m "not slow" $(TEST_ARGS)
 
 bench: $(STAMP) $(PEER_STAMP)  ## compare with Pathway, DuckDB, Spark and bare numpy (some minutes: BENCH_ARGS=--small)
 	$(BIN)/python -m bench --pathway-python $(PEER)/bin/python $(BENCH_ARGS)
