@@ -118,7 +118,10 @@ def _by_key(table: Table, rows: ZSet) -> tuple[Batch, np.ndarray, bool]:
 def _sorted_by_key(hashes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool | None]:
     """The order by hash, what goes first, where each hash begins in it, and whether it is tidy (if that is known)."""
     if kernels is not None and len(hashes) <= COMBINED_ROWS_MAX:
-        return kernels.by_key(hashes, np.ascontiguousarray(weights))
+        try:
+            return kernels.by_key(hashes, np.ascontiguousarray(weights))
+        except TypeError:  # numbers that lie across words
+            pass
     early = np.argsort(weights > 0, kind="stable")
     order = early[sort_order(hashes[early])]
     return order, run_starts(hashes[order]), None

@@ -49,7 +49,10 @@ def sorted_hashes(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if _PACKED_ROWS_MIN <= len(hashes) <= _PACKED_ROWS_MAX:
         return _sort_packed(hashes)
     if kernels is not None and len(hashes) < _PACKED_ROWS_MIN and hashes.dtype == np.uint64:
-        return kernels.sort(np.ascontiguousarray(hashes))
+        try:
+            return kernels.sort(np.ascontiguousarray(hashes))
+        except TypeError:  # hashes that lie across words
+            pass
     order = np.argsort(hashes, kind="stable")
     return order, hashes[order]
 

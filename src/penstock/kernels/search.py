@@ -24,7 +24,10 @@ def lower_bounds(hashes: np.ndarray, needles: np.ndarray) -> np.ndarray:
     [1, 4, 0]
     """
     if kernels is not None:
-        return kernels.lower_bounds(hashes, needles)
+        try:
+            return kernels.lower_bounds(hashes, needles)
+        except TypeError:  # hashes with gaps between them, or across words
+            pass
     if len(hashes) < GUESSED_HASHES_MIN or len(needles) < GUESSED_NEEDLES_MIN:
         return hashes.searchsorted(needles)
     places = guess(hashes, needles)

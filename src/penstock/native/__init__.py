@@ -10,14 +10,18 @@ import importlib
 import os
 from typing import Any
 
+VERSION = 1  # as in _kernels.c
+
 
 def _load() -> Any:
     if os.environ.get("PENSTOCK_NATIVE") == "0":
         return None
     try:
-        return importlib.import_module("penstock.native._kernels")
+        found = importlib.import_module("penstock.native._kernels")
     except ImportError:  # no compiler when it was installed, or another Python since
         return None
+    # What a checkout compiled before it was brought up to date would not be understood.
+    return found if getattr(found, "VERSION", None) == VERSION else None
 
 
 kernels: Any = _load()

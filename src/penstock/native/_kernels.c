@@ -7,8 +7,10 @@
    and asks for the memory of the next rows while it looks at these.
 
    A column comes as a penstock.zset.column.Column: numbers are numpy arrays of 1, 2, 4 or 8 bytes, text is an
-   Arrow array of 64-bit offsets whose buffers Column.text_buffers() tells. Whoever calls has made sure that
-   the column is one of these (native.fits); a column that is not raises TypeError. */
+   Arrow array of 64-bit offsets whose buffers Column.text_buffers() tells. A column of another kind raises
+   TypeError, as do arrays that swap bytes or lie across words: whoever calls goes the plain way then.
+
+   What changes what a function takes or gives changes VERSION, here and in penstock/native/__init__.py. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -21,6 +23,7 @@
 #error "words of text are hashed as little-endian machines have them"
 #endif
 
+#define VERSION 1
 #define BLOCK 16            /* rows that are asked for ahead */
 #define GIL_ROWS 8192       /* from here on other threads may run meanwhile */
 
@@ -34,7 +37,7 @@ static PyObject *s_values, *s_valid, *s_text, *s_text_buffers;
 
 typedef struct {
     int text;               /* 1: offsets, data and a bitmap; 0: numbers of `width` bytes */
-    int is_float;
+    int kind;               /* numbers: 'b', 'i', 'u' or 'f', as numpy has it */
     int width;
     npy_intp count;
     npy_intp stride;        /* between numbers */
@@ -54,84 +57,112 @@ static void col_close(Col *c)
     c->hold = c->hold_valid = NULL;
 }
 
+/* What the column has told about these values; 0 if it has not, or about others: a column of a file may forget its
+   values, and map them anew elsewhere. */
+static int col_told(PyObject *column, PyObject *values, PyObject **told)
+{
+    *told = PyObject_GetAttr(column, s_text);
+    if (*told == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_AttributeError))
+            return -1;
+        PyErr_Clear();
+        return 0;
+    }
+    if (PyTuple_CheckExact(*told) && PyTuple_GET_SIZE(*told) == 6 && PyTuple_GET_ITEM(*told, 0) == values)
+        return 1;
+    Py_CLEAR(*told);
+    return 0;
+}
+
 static int col_open_text(PyObject *column, Col *c)
 {
-    /* (address of offsets, of data, of the bitmap or 0, first row, rows): numbers, kept by the column */
-    PyObject *told = PyObject_GetAttr(column, s_text);
-    if (told == NULL) {
-        PyErr_Clear();
-        told = PyObject_CallMethodNoArgs(column, s_text_buffers);
-        if (told == NULL)
-            return -1;
-    }
-    if (!PyTuple_CheckExact(told) || PyTuple_GET_SIZE(told) != 5) {
+    /* (array, address of offsets, of data, of the bitmap or 0, first row, rows), kept by the column */
+    PyObject *told;
+    int known = col_told(column, c->hold, &told);
+    if (known < 0 || (!known && (told = PyObject_CallMethodNoArgs(column, s_text_buffers)) == NULL))
+        return -1;
+    if (!PyTuple_CheckExact(told) || PyTuple_GET_SIZE(told) != 6) {
         Py_DECREF(told);
         PyErr_SetString(PyExc_TypeError, "not the buffers of a text column");
         return -1;
     }
+    Py_SETREF(c->hold, told); /* the array that has these buffers, whatever becomes of the column meanwhile */
     uint64_t part[5];
     for (int i = 0; i < 5; i++) {
-        part[i] = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(told, i));
-        if (part[i] == (uint64_t)-1 && PyErr_Occurred()) {
-            Py_DECREF(told);
+        part[i] = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(told, i + 1));
+        if (part[i] == (uint64_t)-1 && PyErr_Occurred())
             return -1;
-        }
     }
-    Py_DECREF(told);
     c->text = 1;
-    c->offsets = (const int64_t *)(uintptr_t)part[0] + part[3];
+    c->count = (npy_intp)part[4];
+    c->offsets = c->count ? (const int64_t *)(uintptr_t)part[0] + part[3] : NULL;
     c->data = (const char *)(uintptr_t)part[1];
     c->bitmap = (const uint8_t *)(uintptr_t)part[2];
     c->bitmap_start = (int64_t)part[3];
-    c->count = (npy_intp)part[4];
+    return 0;
+}
+
+/* 'b', 'i', 'u' or 'f' for numbers that this file knows, in the machine's order of bytes; 0 for others. */
+static int kind_of(PyArrayObject *array)
+{
+    int kind = PyArray_DESCR(array)->kind;
+    npy_intp width = PyArray_ITEMSIZE(array);
+    if (PyArray_NDIM(array) != 1 || !PyArray_ISNOTSWAPPED(array))
+        return 0;
+    if (kind == 'f')
+        return width == 4 || width == 8 ? kind : 0;
+    if (kind != 'b' && kind != 'i' && kind != 'u')
+        return 0;
+    return width == 1 || width == 2 || width == 4 || width == 8 ? kind : 0;
+}
+
+static int col_open_mask(PyObject *column, Col *c)
+{
+    PyObject *valid = PyObject_GetAttr(column, s_valid);
+    if (valid == NULL)
+        return -1;
+    if (valid == Py_None) {
+        Py_DECREF(valid);
+        return 0;
+    }
+    c->hold_valid = valid;
+    PyArrayObject *mask = (PyArrayObject *)valid;
+    if (!PyArray_Check(valid) || PyArray_NDIM(mask) != 1 || PyArray_TYPE(mask) != NPY_BOOL ||
+        PyArray_DIM(mask, 0) != c->count) {
+        PyErr_SetString(PyExc_TypeError, "not a mask of a column");
+        return -1;
+    }
+    c->valid = (const uint8_t *)PyArray_BYTES(mask);
+    c->valid_stride = PyArray_STRIDE(mask, 0);
     return 0;
 }
 
 static int col_open(PyObject *column, Col *c)
 {
     memset(c, 0, sizeof *c);
-    PyObject *values = PyObject_GetAttr(column, s_values);
+    PyObject *values = c->hold = PyObject_GetAttr(column, s_values);
     if (values == NULL)
         return -1;
-    c->hold = values;
     if (!PyArray_Check(values)) {
-        if (col_open_text(column, c) < 0) {
-            col_close(c);
-            return -1;
-        }
+        if (col_open_text(column, c) < 0)
+            goto failed;
         return 0;
     }
     PyArrayObject *array = (PyArrayObject *)values;
-    int type = PyArray_TYPE(array);
-    if (PyArray_NDIM(array) != 1 || type == NPY_OBJECT || PyArray_ITEMSIZE(array) > 8) {
-        col_close(c);
+    c->kind = kind_of(array);
+    if (c->kind == 0) {
         PyErr_SetString(PyExc_TypeError, "not a column of plain numbers");
-        return -1;
+        goto failed;
     }
     c->data = PyArray_BYTES(array);
     c->count = PyArray_DIM(array, 0);
     c->stride = PyArray_STRIDE(array, 0);
     c->width = (int)PyArray_ITEMSIZE(array);
-    c->is_float = type == NPY_FLOAT || type == NPY_DOUBLE;
-    PyObject *valid = PyObject_GetAttr(column, s_valid);
-    if (valid == NULL) {
-        col_close(c);
-        return -1;
-    }
-    if (valid == Py_None) {
-        Py_DECREF(valid);
+    if (col_open_mask(column, c) == 0)
         return 0;
-    }
-    c->hold_valid = valid;
-    if (!PyArray_Check(valid) || PyArray_NDIM((PyArrayObject *)valid) != 1 ||
-        PyArray_ITEMSIZE((PyArrayObject *)valid) != 1 || PyArray_DIM((PyArrayObject *)valid, 0) != c->count) {
-        col_close(c);
-        PyErr_SetString(PyExc_TypeError, "not a mask of a column");
-        return -1;
-    }
-    c->valid = (const uint8_t *)PyArray_BYTES((PyArrayObject *)valid);
-    c->valid_stride = PyArray_STRIDE((PyArrayObject *)valid, 0);
-    return 0;
+failed:
+    col_close(c);
+    return -1;
 }
 
 static void cols_close(Col *cols, Py_ssize_t n)
@@ -174,7 +205,7 @@ static inline int col_valid(const Col *c, npy_intp row)
 {
     if (c->text)
         return c->bitmap == NULL || bit(c->bitmap, c->bitmap_start + row);
-    return c->valid == NULL || c->valid[row * c->valid_stride];
+    return c->valid == NULL || c->valid[row * c->valid_stride] != 0;
 }
 
 static inline void col_prefetch(const Col *c, npy_intp row)
@@ -231,7 +262,7 @@ static inline int same(const Col *a, npy_intp i, const Col *b, npy_intp j)
         return length == 0 || memcmp(a->data + from, b->data + b->offsets[j], (size_t)length) == 0;
     }
     const char *p = a->data + i * a->stride, *q = b->data + j * b->stride;
-    if (a->is_float) {
+    if (a->kind == 'f') {
         double x = load_float(p, a->width), y = load_float(q, b->width);
         return x == y || (x != x && y != y);
     }
@@ -240,14 +271,14 @@ static inline int same(const Col *a, npy_intp i, const Col *b, npy_intp j)
 
 static int comparable(const Col *a, const Col *b)
 {
-    return a->text == b->text && a->width == b->width && a->is_float == b->is_float;
+    return a->text == b->text && a->width == b->width && a->kind == b->kind;
 }
 
-/* An array of int64 without gaps, or an error. Borrowed. */
+/* An array of int64 without gaps, in the machine's words, or an error. Borrowed. */
 static const int64_t *int64s(PyObject *object, npy_intp *count)
 {
     if (!PyArray_Check(object) || PyArray_TYPE((PyArrayObject *)object) != NPY_INT64 ||
-        PyArray_NDIM((PyArrayObject *)object) != 1 || !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)object)) {
+        PyArray_NDIM((PyArrayObject *)object) != 1 || !PyArray_ISCARRAY_RO((PyArrayObject *)object)) {
         PyErr_SetString(PyExc_TypeError, "row numbers must be a plain array of int64");
         return NULL;
     }
@@ -258,7 +289,7 @@ static const int64_t *int64s(PyObject *object, npy_intp *count)
 static const uint64_t *uint64s(PyObject *object, npy_intp *count)
 {
     if (!PyArray_Check(object) || PyArray_TYPE((PyArrayObject *)object) != NPY_UINT64 ||
-        PyArray_NDIM((PyArrayObject *)object) != 1 || !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)object)) {
+        PyArray_NDIM((PyArrayObject *)object) != 1 || !PyArray_ISCARRAY_RO((PyArrayObject *)object)) {
         PyErr_SetString(PyExc_TypeError, "hashes must be a plain array of uint64");
         return NULL;
     }
@@ -310,7 +341,7 @@ static PyObject *take_number_column(const Col *c, const int64_t *rows, npy_intp 
         return NULL;
     take_numbers(c, rows, count, PyArray_BYTES((PyArrayObject *)values));
     if (c->valid == NULL)
-        return Py_BuildValue("(NO)", values, Py_NewRef(Py_None));
+        return Py_BuildValue("(NO)", values, Py_None);
     PyObject *valid = new_array(NPY_BOOL, count);
     if (valid == NULL) {
         Py_DECREF(values);
@@ -318,7 +349,7 @@ static PyObject *take_number_column(const Col *c, const int64_t *rows, npy_intp 
     }
     uint8_t *mask = (uint8_t *)PyArray_BYTES((PyArrayObject *)valid);
     for (npy_intp i = 0; i < count; i++)
-        mask[i] = c->valid[rows[i] * c->valid_stride];
+        mask[i] = c->valid[rows[i] * c->valid_stride] != 0;
     return Py_BuildValue("(NN)", values, valid);
 }
 
@@ -333,9 +364,11 @@ static PyObject *take_text_column(const Col *c, const int64_t *rows, npy_intp co
     for (npy_intp i = 0; i < count; i++) {
         if (i + BLOCK < count)
             PREFETCH(c->offsets + rows[i + BLOCK]);
-        int64_t from = c->offsets[rows[i]], to = c->offsets[rows[i] + 1];
-        PREFETCH(c->data + from);
-        total += to - from;
+        if (col_valid(c, rows[i])) { /* under a NULL there is nothing, whatever Arrow has there */
+            int64_t from = c->offsets[rows[i]], to = c->offsets[rows[i] + 1];
+            PREFETCH(c->data + from);
+            total += to - from;
+        }
         offsets[i + 1] = total;
     }
     data = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)total);
@@ -345,10 +378,11 @@ static PyObject *take_text_column(const Col *c, const int64_t *rows, npy_intp co
     for (npy_intp i = 0; i < count; i++) {
         if (i + BLOCK < count)
             PREFETCH(c->data + c->offsets[rows[i + BLOCK]]);
-        memcpy(out + offsets[i], c->data + c->offsets[rows[i]], (size_t)(offsets[i + 1] - offsets[i]));
+        if (offsets[i + 1] > offsets[i])
+            memcpy(out + offsets[i], c->data + c->offsets[rows[i]], (size_t)(offsets[i + 1] - offsets[i]));
     }
     if (c->bitmap == NULL)
-        return Py_BuildValue("(NNOi)", places, data, Py_None, 0);
+        return Py_BuildValue("(NNOn)", places, data, Py_None, (Py_ssize_t)0);
     bitmap = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)((count + 7) / 8));
     if (bitmap == NULL)
         goto failed;
@@ -704,21 +738,21 @@ static inline uint64_t hash_text(const char *data, int64_t length)
     return mix(h);
 }
 
-static inline uint64_t hash_one(const Col *c, npy_intp i, int kind)
+static inline uint64_t hash_one(const Col *c, npy_intp i)
 {
     if (!col_valid(c, i))
         return NULL_HASH;
     if (c->text)
         return hash_text(c->data + c->offsets[i], c->offsets[i + 1] - c->offsets[i]);
     const char *p = c->data + i * c->stride;
-    if (c->is_float) {
+    if (c->kind == 'f') {
         double v = load_float(p, c->width) + 0.0;
         uint64_t bits;
         memcpy(&bits, &v, 8);
         return mix(v == v ? bits : NAN_BITS);
     }
     uint64_t v = load(p, c->width);
-    if (kind == 'i') {
+    if (c->kind == 'i') {
         if (c->width == 4)
             v = (uint64_t)(int64_t)(int32_t)v;
         else if (c->width == 2)
@@ -757,9 +791,10 @@ static PyObject *hash(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
         goto done;
     uint64_t *out = (uint64_t *)PyArray_DATA((PyArrayObject *)found);
     PyThreadState *state = count >= GIL_ROWS ? PyEval_SaveThread() : NULL;
+    if (n == 0) /* all rows hash alike */
+        memset(out, 0, (size_t)count * sizeof *out);
     for (Py_ssize_t k = 0; k < n && !too_long; k++) {
         const Col *c = &cols[k];
-        int kind = c->text ? 't' : PyArray_DESCR((PyArrayObject *)c->hold)->kind;
         if (c->text)
             for (npy_intp i = 0; i < count; i++)
                 too_long |= c->offsets[i + 1] - c->offsets[i] > longest;
@@ -767,12 +802,12 @@ static PyObject *hash(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
             break;
         if (k == 0)
             for (npy_intp i = 0; i < count; i++)
-                out[i] = hash_one(c, i, kind);
+                out[i] = hash_one(c, i);
         else
             for (npy_intp i = 0; i < count; i++)
-                out[i] = mix((out[i] * 3) ^ hash_one(c, i, kind));
+                out[i] = mix((out[i] * 3) ^ hash_one(c, i));
     }
-    for (npy_intp i = 0; i < count; i++)
+    for (npy_intp i = 0; i < count && !too_long; i++)
         out[i] &= mask;
     if (state)
         PyEval_RestoreThread(state);
@@ -978,16 +1013,18 @@ typedef struct {
     const uint8_t *bitmap; /* or NULL: nothing is NULL */
 } Piece;
 
-static int piece_of(const Given *g, int chunk, Py_ssize_t place, Piece *p)
+static int piece_of(const Given *g, int chunk, Py_ssize_t place, int buffers, Piece *p)
 {
     const struct ArrowArray *rows = &g->chunk[chunk];
     if (place < 0 || place >= rows->n_children || (rows->n_buffers && rows->buffers[0] != NULL))
         return -1;
     p->array = rows->children[place];
+    if (p->array->n_buffers != buffers || p->array->n_children != 0 || p->array->dictionary != NULL)
+        return -1;
     p->start = p->array->offset + rows->offset;
     p->length = rows->length;
-    p->bitmap = p->array->null_count == 0 || p->array->n_buffers < 1 ? NULL : p->array->buffers[0];
-    return p->array->dictionary == NULL ? 0 : -1;
+    p->bitmap = p->array->null_count == 0 ? NULL : p->array->buffers[0];
+    return p->length == 0 || p->array->buffers[1] != NULL ? 0 : -1;
 }
 
 enum { COPY = 1, DECIMAL = 2, TEXT32 = 3, TEXT64 = 4, BITS = 5 };
@@ -998,8 +1035,6 @@ static int intake_numbers(const Piece *p, int code, int width, int64_t bound, ch
     const char *data = p->array->buffers[1];
     if (p->length == 0)
         return 0;
-    if (data == NULL)
-        return -1;
     if (code == COPY) {
         memcpy(out, data + p->start * width, (size_t)(p->length * width));
         if (p->bitmap != NULL)
@@ -1014,11 +1049,11 @@ static int intake_numbers(const Piece *p, int code, int width, int64_t bound, ch
                             (p->bitmap == NULL || bit(p->bitmap, p->start + i)));
         return 0;
     }
-    const int64_t *halves = (const int64_t *)data + 2 * p->start; /* the low one first */
     int64_t *to = (int64_t *)out;
     int fits = 1;
     for (int64_t i = 0; i < p->length; i++) {
-        int64_t low = halves[2 * i], high = halves[2 * i + 1];
+        const char *halves = data + 16 * (p->start + i); /* the low one first */
+        int64_t low = (int64_t)load(halves, 8), high = (int64_t)load(halves + 8, 8);
         if (p->bitmap != NULL && !bit(p->bitmap, p->start + i))
             low = high = 0;
         fits &= high == (low < 0 ? -1 : 0);
@@ -1036,10 +1071,15 @@ static PyObject *intake_number_column(const Given *g, Py_ssize_t place, int code
     if (values == NULL)
         return NULL;
     int width = (int)PyArray_ITEMSIZE((PyArrayObject *)values);
+    if (!kind_of((PyArrayObject *)values) || (code != COPY && width != (code == BITS ? 1 : 8))) {
+        Py_DECREF(values);
+        PyErr_SetString(PyExc_TypeError, "not numbers that a column can be taken as");
+        return NULL;
+    }
     npy_intp nulls = 0;
     for (int c = 0; c < g->chunks; c++) {
         Piece p;
-        if (piece_of(g, c, place, &p) < 0 ||
+        if (piece_of(g, c, place, 2, &p) < 0 ||
             intake_numbers(&p, code, width, bound, PyArray_BYTES((PyArrayObject *)values) + at * width) < 0) {
             Py_DECREF(values);
             Py_XDECREF(valid);
@@ -1068,8 +1108,9 @@ static PyObject *intake_number_column(const Given *g, Py_ssize_t place, int code
 
 static inline int64_t text_offset(const Piece *p, int code, int64_t i)
 {
-    return code == TEXT32 ? ((const int32_t *)p->array->buffers[1])[p->start + i]
-                          : ((const int64_t *)p->array->buffers[1])[p->start + i];
+    const char *offsets = p->array->buffers[1]; /* which may lie across words */
+    return code == TEXT32 ? (int64_t)(int32_t)load(offsets + 4 * (p->start + i), 4)
+                          : (int64_t)load(offsets + 8 * (p->start + i), 8);
 }
 
 static PyObject *intake_text_column(const Given *g, Py_ssize_t place, int code)
@@ -1079,7 +1120,7 @@ static PyObject *intake_text_column(const Given *g, Py_ssize_t place, int code)
     int some_null = 0;
     Piece p;
     for (int c = 0; c < g->chunks; c++) {
-        if (piece_of(g, c, place, &p) < 0 || (p.length && (p.array->n_buffers < 3 || p.array->buffers[1] == NULL)))
+        if (piece_of(g, c, place, 3, &p) < 0)
             return Py_NewRef(Py_None);
         if (p.length)
             total += text_offset(&p, code, p.length) - text_offset(&p, code, 0);
@@ -1100,7 +1141,7 @@ static PyObject *intake_text_column(const Given *g, Py_ssize_t place, int code)
         memset(bits, 0, bytes);
     places[0] = 0;
     for (int c = 0; c < g->chunks; c++) {
-        piece_of(g, c, place, &p);
+        piece_of(g, c, place, 3, &p);
         if (p.length == 0)
             continue;
         int64_t first = text_offset(&p, code, 0), last = text_offset(&p, code, p.length);
@@ -1132,6 +1173,10 @@ static PyObject *intake(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     struct ArrowArrayStream *stream = PyCapsule_GetPointer(args[0], "arrow_array_stream");
     if (stream == NULL)
         return NULL;
+    if (stream->release == NULL) {
+        PyErr_SetString(PyExc_ValueError, "the stream has been read");
+        return NULL;
+    }
     Given *g = PyMem_Calloc(1, sizeof *g);
     if (g == NULL)
         return PyErr_NoMemory();
@@ -1156,10 +1201,10 @@ static PyObject *intake(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
         if (PyArg_ParseTuple(PyTuple_GET_ITEM(args[1], i), "niOL", &place, &code, &kind, &bound)) {
             if (code == TEXT32 || code == TEXT64)
                 one = intake_text_column(g, place, code);
-            else if (PyArray_DescrCheck(kind))
+            else if ((code == COPY || code == DECIMAL || code == BITS) && PyArray_DescrCheck(kind))
                 one = intake_number_column(g, place, code, (PyArray_Descr *)kind, bound);
             else
-                PyErr_SetString(PyExc_TypeError, "not a dtype");
+                PyErr_SetString(PyExc_TypeError, "no such way to take a column");
         }
         if (one == NULL) {
             Py_CLEAR(found);
@@ -1201,5 +1246,8 @@ PyMODINIT_FUNC PyInit__kernels(void)
     s_text_buffers = PyUnicode_InternFromString("text_buffers");
     if (s_values == NULL || s_valid == NULL || s_text == NULL || s_text_buffers == NULL)
         return NULL;
-    return PyModule_Create(&module);
+    PyObject *made = PyModule_Create(&module);
+    if (made != NULL && PyModule_AddIntConstant(made, "VERSION", VERSION) < 0)
+        Py_CLEAR(made);
+    return made;
 }

@@ -25,7 +25,7 @@ from penstock.base.limits import CHECKSUM_BLOCK_BYTES
 from penstock.kernels.floatsum import FloatSum
 from penstock.state.batch import Batch
 from penstock.state.measures import Measure
-from penstock.zset.column import Column
+from penstock.zset.column import Column, TextBuffers
 from penstock.zset.types import SqlType
 
 VERSION = 1
@@ -231,6 +231,13 @@ class StoredColumn(Column):
     @property
     def valid(self) -> np.ndarray | None:  # type: ignore[override]
         return (self._cached or self._column()).valid
+
+    @property
+    def _text(self) -> TextBuffers:  # type: ignore[override]
+        return (self._cached or self._column())._text  # which goes when the values do
+
+    def text_buffers(self) -> TextBuffers:
+        return self._column().text_buffers()
 
     def nbytes(self) -> int:
         return self._column().nbytes()

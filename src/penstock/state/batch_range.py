@@ -10,7 +10,7 @@ import numpy as np
 from penstock.state import measures as m
 from penstock.state.batch import Batch
 from penstock.state.measures import Measure
-from penstock.zset.column import Column
+from penstock.zset.column import Column, TextBuffers
 
 
 class BatchRange(Batch):
@@ -84,3 +84,10 @@ class _ColumnRange(Column):
     @property
     def valid(self) -> np.ndarray | None:  # type: ignore[override]
         return (self._cut or self._column()).valid
+
+    @property
+    def _text(self) -> TextBuffers:  # type: ignore[override]
+        return (self._cut or self._column())._text
+
+    def text_buffers(self) -> TextBuffers:
+        return self._column().text_buffers()

@@ -25,12 +25,17 @@ INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 _SLICED_ROWS_MAX = 1024
 
 
+# The array itself, where its offsets, bytes and validity bits lie (0: there are none), the first row in them, and
+# the number of rows. The array is among them so that nobody has the addresses of memory that has gone.
+TextBuffers = tuple[pa.Array, int, int, int, int, int]
+
+
 class Column:
     """Values of one SQL type. Never changed after it is made."""
 
     __slots__ = ("_text", "type", "valid", "values")
 
-    _text: tuple[int, int, int, int, int]  # what text_buffers() has told: of text that compiled code has seen
+    _text: TextBuffers  # what text_buffers() has told: of text that compiled code has seen
 
     def __init__(self, type: SqlType, values: Any, valid: np.ndarray | None = None) -> None:
         self.type = type
@@ -77,14 +82,17 @@ class Column:
         valid = self.validity()
         return np.zeros(len(self), np.bool_) if valid is None else ~valid
 
-    def text_buffers(self) -> tuple[int, int, int, int, int]:
-        """For compiled code: where offsets, bytes and validity bits of text lie (0: there are none), the first row
-        in them, and the number of rows. Raises TypeError if the values are of another kind."""
+    def text_buffers(self) -> TextBuffers:
+        """For compiled code: where text lies. Raises TypeError if the values are of another kind."""
         array = self.values
-        if self.type.arrow not in _TEXTS:
+        arrow = self.type.arrow
+        if arrow not in _TEXTS or not isinstance(array, pa.Array) or array.type != arrow:
             raise TypeError(f"{self.type} is not held as text")
         validity, offsets, data = array.buffers()
+        if offsets is not None and offsets.address % 8:
+            raise TypeError("offsets that lie across words")
         self._text = (
+            array,
             offsets.address if offsets is not None else 0,
             data.address if data is not None else 0,
             validity.address if validity is not None and array.null_count else 0,
@@ -92,6 +100,10 @@ class Column:
             len(array),
         )
         return self._text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy has memory of its own: the addresses in `_text` must not go with it.
+        return Column, (self.type, self.values, self.valid)
 
     def nbytes(self) -> int:
         """Bytes of memory that the values take."""

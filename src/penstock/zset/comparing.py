@@ -25,8 +25,8 @@ def equal_at(
     if kernels is not None:
         try:
             return kernels.equal(left, left_rows, right, right_rows)
-        except TypeError:  # nested values, integers of more than 64 bits
-            pass
+        except (TypeError, IndexError):  # nested values, integers of more than 64 bits, row numbers that are
+            pass  # not int64 or outside: the plain way says so
     same = np.ones(len(left_rows), np.bool_)
     given, there = take_columns(left, left_rows), take_columns(right, right_rows)
     for a, b in zip(given, there, strict=True):
