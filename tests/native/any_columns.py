@@ -15,7 +15,20 @@ from penstock.zset.column import Column, from_pylist
 from penstock.zset.types import SqlType
 
 NAN = float("nan")
-TEXTS = ("", "a", "b", "é", "日本語", "\0", "12345678", "123456789", "x" * 63, "y" * 64, "z" * 65, "long" * 300)
+TEXTS = (
+    "",
+    "a",
+    "b",
+    "é",
+    "日本語",
+    "\0",
+    "12345678",
+    "123456789",
+    "x" * 63,
+    "y" * 64,
+    "z" * 65,
+    "long" * 300,
+)
 _FLOATS = (0.0, -0.0, 1.5, -1.5, NAN, float("inf"), float("-inf"), 5e-324, 1e300)
 _DAY = datetime.date(2024, 2, 29)
 

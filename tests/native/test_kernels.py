@@ -25,7 +25,7 @@ from penstock.zset.taking import take_columns
 from penstock.zset.types import Schema, SqlType
 
 pytestmark = needs_kernels
-examples = settings(max_examples=120, deadline=None)
+examples = settings(max_examples=70, deadline=None)
 counts = st.sampled_from((0, 1, 2, 5, 6, 17, 40))
 bits = st.sampled_from((None, None, 0, 1, 3))
 MANY = 20_000  # rows: other threads may run meanwhile
@@ -196,7 +196,9 @@ def a_delta(draw: st.DrawFn) -> tuple[Schema, pa.Table | pa.RecordBatch]:
         arrays.append(pa.array([pool[i] for i in chance.integers(0, len(pool), count + 9).tolist()], kind))
     names = [f"c{i}" for i in range(len(kinds))]
     if draw(st.booleans()):
-        weights = pa.array(chance.choice([-2, -1, 0, 1, 1, 1], count + 9), draw(st.sampled_from((pa.int64(), pa.int8()))))
+        weights = pa.array(
+            chance.choice([-2, -1, 0, 1, 1, 1], count + 9), draw(st.sampled_from((pa.int64(), pa.int8())))
+        )
         arrays, names = [*arrays, weights], [*names, "_weight"]
     schema = Schema(tuple(n for n in names if n != "_weight"), tuple(GIVEN[k][0] for k in kinds))
     rows = pa.record_batch(arrays, names).slice(draw(st.integers(0, 9)), count)

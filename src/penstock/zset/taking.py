@@ -122,7 +122,10 @@ def _take_compiled(columns: Sequence[Column], index: np.ndarray) -> list[Column]
     at_once = [c for c in columns if c.__class__ is Column]
     try:
         found = iter(kernels.take(at_once, index))
-    except (TypeError, IndexError):  # nested values, integers of more than 64 bits, row numbers that are not int64
+    except (
+        TypeError,
+        IndexError,
+    ):  # nested values, integers of more than 64 bits, row numbers that are not int64
         return None  # and those that are outside: the plain way says so
     taken = []
     for column in columns:

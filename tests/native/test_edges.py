@@ -1,0 +1,349 @@
+"""What compiled code must refuse or survive: odd memory, columns that forget, streams that fail, calls that are wrong."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from native.both_ways import both, needs_kernels, same_array, same_column
+from penstock import native
+from penstock.engine import accept, ingest
+from penstock.kernels.hashing import hash_columns
+from penstock.kernels.order import sorted_hashes
+from penstock.kernels.search import lower_bounds
+from penstock.state.batch_file import MappedFile, StoredBatch, describe, serialise
+from penstock.state.batch_range import BatchRange
+from penstock.zset import types as t
+from penstock.zset.column import Column, from_pylist
+from penstock.zset.comparing import equal_at
+from penstock.zset.taking import take_columns
+from penstock.zset.types import Schema
+
+pytestmark = needs_kernels
+ROWS = np.arange(6)
+TEXTS = ["a", "", None, "bb", "a", "é"]
+DTYPE = np.dtype(np.int64)
+COPY, DECIMAL, TEXT32, TEXT64, BITS = 1, 2, 3, 4, 5
+
+
+def texts(values: list[str | None] = TEXTS) -> Column:
+    return from_pylist(t.VARCHAR, values)
+
+
+def across_words(values: np.ndarray) -> np.ndarray:
+    """The same numbers at an address that is no multiple of their size."""
+    raw = np.zeros(values.nbytes + 1, np.uint8)
+    found = raw[1:].view(values.dtype)
+    found[:] = values
+    assert not found.flags.aligned
+    return found
+
+
+ODD_NUMBERS = {
+    "across words": across_words(ROWS * 3),
+    "swapped": (ROWS * 3).astype(">i8"),
+    "swapped floats": (ROWS * 1.5).astype(">f8"),
+    "no stride": np.broadcast_to(np.int64(7), 6),
+    "backwards": (ROWS * 3)[::-1],
+    "long long": ROWS.astype(np.longlong),
+    "read only": np.frombuffer((ROWS * 3).tobytes(), np.int64),
+}
+
+
+@pytest.mark.parametrize("name", ODD_NUMBERS)
+def test_odd_numbers(name: str) -> None:
+    """Byte-swapped numbers were compared and hashed as they lie in memory."""
+    odd = Column(t.BIGINT, ODD_NUMBERS[name])
+    usual = Column(t.BIGINT, np.array(ODD_NUMBERS[name].tolist(), ODD_NUMBERS[name].dtype.newbyteorder("=")))
+    same_array(*both(lambda: equal_at([odd], ROWS, [usual], ROWS)))
+    assert equal_at([odd], ROWS, [usual], ROWS).all()
+    same_array(*both(lambda: hash_columns([odd], 6)))
+    compiled, plain = both(lambda: take_columns([odd], ROWS[::-1].copy()))
+    same_column(compiled[0], plain[0])
+
+
+@pytest.mark.parametrize("name", ["across words", "swapped", "long long", "backwards"])
+def test_odd_row_numbers(name: str) -> None:
+    rows = np.array([3, 1, 1, 0, 2, 5])
+    odd = {
+        "across words": across_words(rows),
+        "swapped": rows.astype(">i8"),
+        "long long": rows.astype(np.longlong),
+    }
+    index = odd.get(name, rows[::-1])
+    columns = [
+        Column(t.BIGINT, ROWS * 3),
+        *([texts()] if name != "swapped" else []),
+    ]  # Arrow takes no swapped ones
+    for a, b in zip(*both(lambda: take_columns(columns, index)), strict=True):
+        same_column(a, b)
+    same_array(*both(lambda: equal_at(columns, index, columns, ROWS)))
+
+
+def test_odd_hashes() -> None:
+    hashes = np.array([5, 2**63, 5, 1, 2**64 - 1, 0], np.uint64)
+    for odd in (across_words(hashes), hashes[::-1], np.repeat(hashes, 2)[::2]):
+        ascending = np.sort(odd)
+        odd_ascending = across_words(ascending)
+        for a, b in zip(*both(lambda odd=odd: sorted_hashes(odd)), strict=True):
+            same_array(a, b)
+        same_array(*both(lambda odd=odd, found=odd_ascending: lower_bounds(found, odd)))
+        compiled, plain = both(lambda odd=odd: accept._sorted_by_key(odd, np.broadcast_to(np.int64(1), 6)))
+        same_array(compiled[0], plain[0])
+
+
+def test_numbers_of_one_width_and_two_kinds_are_not_the_same() -> None:
+    signed = Column(t.BIGINT, np.array([-1, 1, 2]))
+    unsigned = Column(t.UBIGINT, np.array([2**64 - 1, 1, 2], np.uint64))
+    same_array(*both(lambda: equal_at([signed], ROWS[:3], [unsigned], ROWS[:3])))
+    assert equal_at([signed], ROWS[:3], [unsigned], ROWS[:3]).tolist() == [False, True, True]
+
+
+def test_row_numbers_outside() -> None:
+    for columns in ([texts()], [texts(), Column(t.BIGINT, ROWS)]):
+        for rows in (np.array([0, 6]), np.array([0, 2**62]), np.array([-(2**63), 0])):
+            for work in (
+                lambda c=columns, r=rows: take_columns(c, r),
+                lambda c=columns, r=rows: equal_at(c, r, c, r),
+            ):
+                with pytest.raises(IndexError):
+                    work()
+
+
+def test_text_of_other_arrays_than_usual() -> None:
+    """Arrays of 32-bit offsets and in chunks are not what compiled code reads: the plain way has them."""
+    usual = texts().values
+    _, offsets, data = pa.array(["ab", "c", "", "d", "e", "f"], pa.large_string()).buffers()
+    moved = pa.py_buffer(b"x" + offsets.to_pybytes()).slice(1)
+    across = pa.Array.from_buffers(pa.large_string(), 6, [None, moved, data])
+    for array in (usual.cast(pa.string()), usual.cast(pa.large_binary()), across):
+        column = Column(t.VARCHAR, array)
+        same_array(*both(lambda column=column: equal_at([column], ROWS, [column], ROWS[::-1].copy())))
+    chunked = Column(t.VARCHAR, pa.chunked_array([usual]))
+    with pytest.raises(TypeError):
+        chunked.text_buffers()
+
+
+@pytest.mark.parametrize(
+    "array", [pa.array([], pa.large_string()), pa.array(["a"] * 9, pa.large_string())[9:]]
+)
+def test_no_rows(array: pa.Array) -> None:
+    none = np.zeros(0, np.int64)
+    for empty in (array, pa.Array.from_buffers(pa.large_string(), 0, [None, None, pa.py_buffer(b"")])):
+        columns = [Column(t.VARCHAR, empty), Column(t.BIGINT, none)]
+        for a, b in zip(*both(lambda c=columns: take_columns(c, none)), strict=True):
+            same_column(a, b)
+        same_array(*both(lambda c=columns: equal_at(c, none, c, none)))
+
+
+def test_empty_texts_without_bytes() -> None:
+    offsets = pa.py_buffer(np.zeros(7, np.int64))
+    nothing = pa.py_buffer(b"")
+    column = Column(t.VARCHAR, pa.Array.from_buffers(pa.large_string(), 6, [None, offsets, nothing]))
+    compiled, plain = both(lambda: take_columns([column], ROWS))
+    same_column(compiled[0], plain[0])
+    same_array(*both(lambda: hash_columns([column], 6)))
+    assert equal_at([column], ROWS, [texts([""] * 6)], ROWS).all()
+
+
+# -- addresses outlive nothing ---------------------------------------------------------------------
+
+
+def file_of(values: list[str]) -> pa.Buffer:
+    count = len(values)
+    return serialise(np.arange(count, dtype=np.uint64), [texts(list(values))], (np.ones(count, np.int64),))
+
+
+def test_a_file_that_is_mapped_anew_lies_elsewhere() -> None:
+    """A stored column forgets its values when too many files are open. The addresses of its text were kept."""
+    first, second = file_of(["aa", "bb", "cc"]), file_of(["xx", "yy", "zz"])
+    files = iter([first, second, first, second])
+
+    def opened(batch: StoredBatch) -> MappedFile:
+        data = next(files)
+        return MappedFile(describe("f", data, 3), data)
+
+    stored = StoredBatch(describe("f", first, 3), [t.VARCHAR], opened)
+    rows = ROWS[:3]
+    for columns in (stored.columns, BatchRange(stored, 0, 2**64).columns):
+        for expected in (["aa", "bb", "cc"], ["xx", "yy", "zz"]):
+            if columns is stored.columns:
+                stored.release()
+            else:
+                columns = BatchRange(stored, 0, 2**64).columns
+                stored.release()
+            for _ in range(2):  # told, and remembered
+                assert equal_at(columns, rows, [texts(list(expected))], rows).all()
+            assert hash_columns(columns, 3).tolist() == hash_columns([texts(list(expected))], 3).tolist()
+
+
+def test_what_is_told_of_text_keeps_the_text() -> None:
+    column = texts()
+    told = column.text_buffers()
+    assert told[0] is column.values
+    assert told == column._text
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda c: pickle.loads(pickle.dumps(c))])
+def test_a_copy_does_not_have_the_addresses_of_its_original(copied: Any) -> None:
+    column = texts()
+    assert equal_at([column], ROWS, [column], ROWS).all()
+    made = copied(column)
+    assert not hasattr(made, "_text")
+    assert type(made) is Column
+    same_column(made, column)
+    later = take_columns([column], ROWS)
+    assert equal_at([made], ROWS, later, ROWS).all()
+
+
+# -- intake ----------------------------------------------------------------------------------------
+
+
+def test_more_chunks_than_compiled_code_counts() -> None:
+    for chunks in (255, 256, 257, 300):
+        data = pa.concat_tables([pa.table({"a": [i], "b": [str(i)]}) for i in range(chunks)])
+        schema = Schema(("a", "b"), (t.BIGINT, t.VARCHAR))
+        compiled, plain = both(
+            lambda data=data, schema=schema: ingest.to_zset(data, ingest.Matching(schema, "t"), [None, None])
+        )
+        for a, b in zip(compiled.columns, plain.columns, strict=True):
+            same_column(a, b)
+
+
+def test_streams_that_are_not_as_expected() -> None:
+    plan = ((0, COPY, DTYPE, 0),)
+    take = native.kernels.intake
+
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"a": [1]})
+        raise ValueError("no more")
+
+    schema = pa.schema([("a", pa.int64())])
+    assert take(pa.RecordBatchReader.from_batches(schema, failing()).__arrow_c_stream__(), plan) is None
+    capsule = pa.table({"a": [1, 2]}).__arrow_c_stream__()
+    assert pa.RecordBatchReader._import_from_c_capsule(capsule).read_all().num_rows == 2
+    with pytest.raises(ValueError, match="has been read"):
+        take(capsule, plan)
+    encoded = pa.table({"a": pa.array(["x", "y"]).dictionary_encode()})
+    assert take(encoded.__arrow_c_stream__(), ((0, TEXT32, DTYPE, 0),)) is None
+    assert take(pa.table({"a": [[1], [2]]}).__arrow_c_stream__(), plan) is None
+    assert take(pa.table({"a": [1]}).__arrow_c_stream__(), ((1, COPY, DTYPE, 0),)) is None
+    assert take(pa.table({"a": [1]}).__arrow_c_stream__(), ((0, TEXT64, DTYPE, 0),)) is None
+    with pytest.raises(ValueError):
+        take(pa.array([1]).__arrow_c_array__()[0], plan)
+
+
+# -- calls that are wrong --------------------------------------------------------------------------
+
+
+def wrong_calls() -> list[tuple[str, tuple[Any, ...]]]:
+    """Calls that end in an error, or in none, and keep nothing."""
+    number, text, nested = Column(t.BIGINT, ROWS), texts(), from_pylist(t.list_of(t.BIGINT), [[1]] * 6)
+    hashes = ROWS.astype(np.uint64)
+    stream = pa.table({"a": [1, 2]}).__arrow_c_stream__
+    return [
+        ("take", ([number, nested], ROWS)),
+        ("take", ([number, text], ROWS + 9)),
+        ("take", ([text, number, 3], ROWS)),
+        ("take", (7, ROWS)),
+        ("take", ([text], [1, 2])),
+        ("take", ([text],)),
+        ("take", ([Column(t.BIGINT, ROWS.astype(object))], ROWS)),
+        ("take", ([Column(t.BIGINT, ROWS, np.ones(2, np.bool_))], ROWS)),
+        ("take", ([Column(t.BIGINT, np.array(["abc"] * 6, "S3"))], ROWS)),
+        ("take", ([Column(t.BIGINT, ROWS.astype(np.float16))], ROWS)),
+        ("take", ([Column(t.BIGINT, ROWS.astype(np.complex64))], ROWS)),
+        ("take", ([Column(t.BIGINT, ROWS.reshape(2, 3))], ROWS)),
+        ("equal", ([number], ROWS, [text], ROWS)),
+        ("equal", ([number], ROWS, [number, text], ROWS)),
+        ("equal", ([number], ROWS, [number], ROWS[:2])),
+        ("equal", ([number], ROWS, [nested], ROWS)),
+        ("equal", ([number, Column(t.BIGINT, ROWS[:2])], None, [number, number], None)),
+        ("equal", ([number], ROWS + 1, [number], ROWS)),
+        ("lower_bounds", (hashes, ROWS)),
+        ("lower_bounds", (ROWS, hashes)),
+        ("lower_bounds", (hashes,)),
+        ("probe", (hashes, hashes, [number], [text])),
+        ("probe", (hashes, hashes, [number], [number, number])),
+        ("probe", (hashes, hashes[:2], [number], [number])),
+        ("probe", (hashes, hashes, [number], 5)),
+        ("probe", (hashes, ROWS, [number], [number])),
+        ("hash", ([number], 5, 64, 1)),
+        ("hash", ([number, nested], 6, 64, 1)),
+        ("hash", ([number], "six", 64, 1)),
+        ("hash", ([], -1, 64, 1)),
+        ("sort", (ROWS,)),
+        ("by_key", (hashes, ROWS[:2])),
+        ("by_key", (hashes, hashes)),
+        ("intake", (stream(), ((0, COPY, DTYPE, 0), (1, COPY, DTYPE)))),
+        ("intake", (stream(), ((0, COPY, "int64", 0),))),
+        ("intake", (stream(), ((0, COPY, np.dtype(object), 0),))),
+        ("intake", (stream(), ((0, BITS, DTYPE, 0),))),
+        ("intake", (stream(), ((0, 99, DTYPE, 0),))),
+        ("intake", (stream(), [])),
+        ("intake", (7, ())),
+    ]
+
+
+RIGHT_CALLS: list[tuple[str, tuple[Any, ...]]] = [
+    ("take", ([Column(t.BIGINT, ROWS), texts(), from_pylist(t.DOUBLE, [1.5, None] * 3)], ROWS)),
+    ("take", ([texts(["a"] * 6)], ROWS)),
+    ("equal", ([texts()], ROWS, [texts()], ROWS)),
+    ("equal", ([texts()], None, [texts()], None)),
+    ("lower_bounds", (ROWS.astype(np.uint64), ROWS.astype(np.uint64))),
+    ("probe", (ROWS.astype(np.uint64), ROWS.astype(np.uint64), [texts()], [texts()])),
+    ("probe", (ROWS.astype(np.uint64), ROWS.astype(np.uint64) + np.uint64(9), [texts()], [texts()])),
+    ("hash", ([Column(t.BIGINT, ROWS), texts()], 6, 64, 2**64 - 1)),
+    ("hash", ([texts(["long" * 99] * 6)], 6, 64, 2**64 - 1)),
+    ("sort", (ROWS.astype(np.uint64),)),
+    ("by_key", (ROWS.astype(np.uint64), ROWS)),
+]
+
+
+@pytest.mark.parametrize("number", range(len(wrong_calls())))
+def test_a_wrong_call_is_an_error(number: int) -> None:
+    name, arguments = wrong_calls()[number]
+    with pytest.raises((TypeError, ValueError, IndexError, AttributeError)):
+        getattr(native.kernels, name)(*arguments)
+
+
+def test_no_columns_hash_alike() -> None:
+    assert native.kernels.hash([], 5, 64, 2**64 - 1).tolist() == [0] * 5
+
+
+def watched(arguments: tuple[Any, ...]) -> list[Any]:
+    """The objects of a call whose references are counted."""
+    found: list[Any] = [None, DTYPE, *arguments]
+    for one in arguments:
+        if isinstance(one, list):
+            found += [x for x in one if isinstance(x, Column)]
+            found += [x.values for x in one if isinstance(x, Column)]
+    return found
+
+
+@pytest.mark.parametrize("wrong", [False, True], ids=["right", "wrong"])
+def test_calls_keep_no_references(wrong: bool) -> None:
+    """None was kept once for each column without NULLs."""
+    for name, arguments in wrong_calls() if wrong else RIGHT_CALLS:
+        call, objects = getattr(native.kernels, name), watched(arguments)
+
+        def repeat(times: int, call: Any = call, arguments: tuple[Any, ...] = arguments) -> None:
+            for _ in range(times):
+                try:
+                    call(*arguments)
+                except Exception:
+                    continue
+
+        repeat(3)
+        before = [sys.getrefcount(x) for x in objects]
+        repeat(200)
+        after = [sys.getrefcount(x) for x in objects]
+        grown = [b - a for a, b in zip(before, after, strict=True)]
+        assert max(grown) < 100, (name, grown)
