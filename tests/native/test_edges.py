@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from native.both_ways import both, needs_kernels, same_array, same_column
+from native.any_columns import laid_out
+from native.both_ways import both, needs_kernels, same_array, same_column, text_bytes
 from penstock import native
 from penstock.engine import accept, ingest
 from penstock.kernels.hashing import hash_columns
@@ -151,6 +152,14 @@ def test_empty_texts_without_bytes() -> None:
     same_column(compiled[0], plain[0])
     same_array(*both(lambda: hash_columns([column], 6)))
     assert equal_at([column], ROWS, [texts([""] * 6)], ROWS).all()
+
+
+def test_what_lies_under_a_null_is_not_taken() -> None:
+    """It would be kept in memory and in files, though nobody can see it."""
+    column = laid_out(t.VARCHAR, ["a", None, "b", None, "c", None] * 2, "filled", 6)
+    assert text_bytes(column.values) > 30
+    compiled, plain = both(lambda: take_columns([column], ROWS))
+    assert text_bytes(compiled[0].values) == text_bytes(plain[0].values) == 3
 
 
 # -- addresses outlive nothing ---------------------------------------------------------------------

@@ -54,6 +54,10 @@ TOWNS = ("", "a", "Zürich", "a town with a long name " * 4, "b", None)
 WIDE = (Decimal(0), Decimal("1.5"), Decimal(-(10**20)), None)
 
 
+def row(table: str, *values: Any) -> dict[str, Any]:
+    return dict(zip(SCHEMAS[table].names[:-1], values, strict=True))
+
+
 class Model:
     """What the tables hold, and random deltas of it."""
 
@@ -69,12 +73,12 @@ class Model:
             price = chance.choice((None, Decimal(chance.randint(-999, 999)) / 100))
             day = chance.choice((None, datetime.date(2024, 1, chance.randint(1, 5))))
             rate = chance.choice((None, 0.1, -0.0, 1e300, 2.5))
-            return dict(id=self.next, name=town, price=price, wide=chance.choice(WIDE), shop=shop, rate=rate,
-                        sold=chance.choice((True, False, None)), day=day)  # fmt: skip
+            sold, wide = chance.choice((True, False, None)), chance.choice(WIDE)
+            return row("items", self.next, town, price, wide, shop, rate, sold, day)
         if table == "shops":
-            return dict(code=f"{'code' * 20}{self.next // 3}", part=self.next % 3, shop=shop, town=town)
+            return row("shops", f"{'code' * 20}{self.next // 3}", self.next % 3, shop, town)
         seen = chance.choice((None, datetime.datetime(2024, 1, 1, chance.randint(0, 3))))
-        return dict(shop=shop, town=town, seen=seen, paid=chance.choice((None, Decimal("1.25"), Decimal(3))))
+        return row("visits", shop, town, seen, chance.choice((None, Decimal("1.25"), Decimal(3))))
 
     def delta(self, table: str, size: int) -> pa.Table:
         """Rows that come, go, and change."""
@@ -158,10 +162,10 @@ def test_a_removal_of_what_is_not_there_is_refused_both_ways() -> None:
     for way in (None, plainly()):
         with penstock.Flow() as flow:
             flow.sql(STATEMENTS[1])
-            row = {"code": "c", "part": 1, "shop": 1, "town": None}
-            rows = [{**row, "part": part} for part in range(9)]
+            one = row("shops", "c", 1, 1, None)
+            rows = [{**one, "part": part} for part in range(9)]
             flow.tick("shops", rows)
-            gone = [{**r, "_weight": -1} for r in rows[:6]] + [{**row, "part": 7, "town": "b", "_weight": -1}]
+            gone = [{**r, "_weight": -1} for r in rows[:6]] + [{**one, "part": 7, "town": "b", "_weight": -1}]
             with pytest.raises(penstock.PenstockError) as raised:
                 if way is None:
                     flow.tick("shops", gone)

@@ -15,7 +15,6 @@ import penstock
 from native.both_ways import needs_kernels, users
 from penstock import native
 
-
 # As `python -m penstock.native` does it, and then a look at a module that calls compiled code: one process for both.
 SAYS = """
 import runpy
