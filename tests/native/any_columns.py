@@ -110,6 +110,7 @@ def _under_nulls(values: list[str | None]) -> pa.Array:
 
 
 @st.composite
-def columns(draw: st.DrawFn, count: int, kinds: st.SearchStrategy[SqlType] = types_any) -> list[Column]:
-    """One to four columns."""
-    return [draw(a_column(type, count)) for type in draw(st.lists(kinds, min_size=1, max_size=4))]
+def columns(draw: st.DrawFn, count: int, first: SqlType) -> list[Column]:
+    """One column of this type, and up to two more."""
+    kinds = [first, *draw(st.lists(types_any, max_size=2))]
+    return [draw(a_column(type, count)) for type in kinds]

@@ -16,6 +16,7 @@ from native.any_columns import laid_out
 from native.both_ways import both, needs_kernels, same_array, same_column, text_bytes
 from penstock import native
 from penstock.engine import accept, ingest
+from penstock.kernels.floatsum import FloatSum
 from penstock.kernels.hashing import hash_columns
 from penstock.kernels.order import sorted_hashes
 from penstock.kernels.search import lower_bounds
@@ -29,6 +30,7 @@ from penstock.zset.types import Schema
 
 pytestmark = needs_kernels
 ROWS = np.arange(6)
+HASHES = ROWS.astype(np.uint64)
 TEXTS = ["a", "", None, "bb", "a", "é"]
 DTYPE = np.dtype(np.int64)
 COPY, DECIMAL, TEXT32, TEXT64, BITS = 1, 2, 3, 4, 5
@@ -226,6 +228,33 @@ def test_more_chunks_than_compiled_code_counts() -> None:
             same_column(a, b)
 
 
+def test_columns_of_rows_that_are_a_slice() -> None:
+    """As other libraries may hand them over: the rows have an offset, and so have their columns."""
+    numbers, words = pa.array([*range(9), None])[1:], pa.array([None, *"abcdefghi"])[1:]
+    whole = pa.StructArray.from_arrays([numbers, words], ["a", "b"])
+    stream = pa.chunked_array([whole.slice(2, 3), whole.slice(7)]).__arrow_c_stream__()
+    plan = ((0, COPY, DTYPE, 0), (1, TEXT32, DTYPE, 0))
+    (values, valid), (offsets, data, _, nulls) = native.kernels.intake(stream, plan)
+    assert values.tolist() == [3, 4, 5, 8, 0]
+    assert valid.tolist() == [True, True, True, True, False]
+    assert (data, nulls, offsets.tolist()) == (b"cdehi", 0, [0, 1, 2, 3, 4, 5])
+
+
+def test_numbers_under_a_null_become_zero() -> None:
+    bits = pa.py_buffer(bytes([0b010101]))
+    numbers = pa.Array.from_buffers(pa.int64(), 6, [bits, pa.py_buffer(ROWS + 7)])
+    flags = pa.Array.from_buffers(pa.bool_(), 6, [bits, pa.py_buffer(bytes([0b111111]))])
+    data = pa.table({"a": numbers, "b": flags, "c": pa.array([None, 1, 2, 3, 4, 5])})
+    known = Schema(("a", "b", "c"), (t.BIGINT, t.BOOLEAN, t.BIGINT))
+    for rows in (data, data.slice(0, 1), data.slice(1, 5), data.slice(2, 1)):
+        compiled, plain = both(
+            lambda rows=rows: ingest.to_zset(rows, ingest.Matching(known, "t"), [None] * 3)
+        )
+        for a, b in zip(compiled.columns, plain.columns, strict=True):
+            same_column(a, b)
+        assert (compiled.columns[2].valid is None) == (rows["c"].null_count == 0)
+
+
 def test_streams_that_are_not_as_expected() -> None:
     plan = ((0, COPY, DTYPE, 0),)
     take = native.kernels.intake
@@ -279,11 +308,27 @@ def wrong_calls() -> list[tuple[str, tuple[Any, ...]]]:
         ("lower_bounds", (hashes, ROWS)),
         ("lower_bounds", (ROWS, hashes)),
         ("lower_bounds", (hashes,)),
-        ("probe", (hashes, hashes, [number], [text])),
-        ("probe", (hashes, hashes, [number], [number, number])),
-        ("probe", (hashes, hashes[:2], [number], [number])),
-        ("probe", (hashes, hashes, [number], 5)),
-        ("probe", (hashes, ROWS, [number], [number])),
+        ("probe", (hashes, [number], [(hashes, [text])], False)),
+        ("probe", (hashes, [number], [(hashes, [number]), (hashes, [number, number])], True)),
+        ("probe", (hashes[:2], [number], [(hashes, [number])], False)),
+        ("probe", (hashes, [number], [(hashes[:2], [number])], False)),
+        ("probe", (hashes, [number], [(hashes, 5)], False)),
+        ("probe", (hashes, [number], [(hashes, [number])] * 65, False)),
+        ("probe", (hashes, [number], [(ROWS, [number])], False)),
+        ("probe", (hashes, [number], (hashes, [number]), False)),
+        ("gather", ([[text], [text, number]], ROWS % 2, ROWS)),
+        ("gather", ([[text, Column(t.BIGINT, ROWS[:2])]], ROWS * 0, ROWS)),
+        ("gather", ([[text], [texts(["a"])]], ROWS % 2, ROWS)),
+        ("gather", ([[text], [text]], ROWS, ROWS)),
+        ("gather", ([[text], [text]], ROWS - 1, ROWS)),
+        ("gather", ([[number], [text]], ROWS % 2, ROWS)),
+        ("gather", ([[hashes], [ROWS]], ROWS % 2, ROWS)),
+        ("gather", ([[number]], ROWS[:2] * 0, ROWS)),
+        ("gather", ([], ROWS, ROWS)),
+        ("gather", ([[number, FloatSum((), np.zeros((6, 0), np.int64))]], ROWS * 0, ROWS)),
+        ("merge_order", ([hashes, hashes[::-1].copy()],)),
+        ("merge_order", ([hashes, ROWS],)),
+        ("merge_order", ([hashes] * 65,)),
         ("hash", ([number], 5, 64, 1)),
         ("hash", ([number, nested], 6, 64, 1)),
         ("hash", ([number], "six", 64, 1)),
@@ -307,8 +352,13 @@ RIGHT_CALLS: list[tuple[str, tuple[Any, ...]]] = [
     ("equal", ([texts()], ROWS, [texts()], ROWS)),
     ("equal", ([texts()], None, [texts()], None)),
     ("lower_bounds", (ROWS.astype(np.uint64), ROWS.astype(np.uint64))),
-    ("probe", (ROWS.astype(np.uint64), ROWS.astype(np.uint64), [texts()], [texts()])),
-    ("probe", (ROWS.astype(np.uint64), ROWS.astype(np.uint64) + np.uint64(9), [texts()], [texts()])),
+    ("probe", (HASHES, [texts()], [(HASHES, [texts()]), (HASHES, [texts()])], True)),
+    ("probe", (HASHES, [texts()], [(HASHES + np.uint64(9), [texts()])], False)),
+    (
+        "gather",
+        ([[ROWS, texts(), Column(t.BIGINT, ROWS)], [ROWS, texts(), Column(t.BIGINT, ROWS)]], ROWS % 2, ROWS),
+    ),
+    ("merge_order", ([HASHES, HASHES],)),
     ("hash", ([Column(t.BIGINT, ROWS), texts()], 6, 64, 2**64 - 1)),
     ("hash", ([texts(["long" * 99] * 6)], 6, 64, 2**64 - 1)),
     ("sort", (ROWS.astype(np.uint64),)),
@@ -330,10 +380,11 @@ def test_no_columns_hash_alike() -> None:
 def watched(arguments: tuple[Any, ...]) -> list[Any]:
     """The objects of a call whose references are counted."""
     found: list[Any] = [None, DTYPE, *arguments]
-    for one in arguments:
-        if isinstance(one, list):
-            found += [x for x in one if isinstance(x, Column)]
-            found += [x.values for x in one if isinstance(x, Column)]
+    for one in found:  # which grows meanwhile
+        if isinstance(one, (list, tuple)):
+            found += one
+        elif isinstance(one, Column):
+            found.append(one.values)
     return found
 
 

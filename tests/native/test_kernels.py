@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,18 +17,21 @@ from penstock.engine import accept, ingest
 from penstock.kernels.hashing import hash_columns
 from penstock.kernels.order import sorted_hashes
 from penstock.kernels.search import lower_bounds
-from penstock.state.arrangement import probe_batch
-from penstock.state.batch import Layout, build
+from penstock.state.arrangement import Found, probe_batches
+from penstock.state.batch import Batch, Layout, build, merge
 from penstock.zset import types as t
 from penstock.zset.column import Column, from_pylist
 from penstock.zset.comparing import equal_at
-from penstock.zset.taking import take_columns
+from penstock.zset.taking import gather_columns, take_columns
 from penstock.zset.types import Schema, SqlType
 
 pytestmark = needs_kernels
 examples = settings(max_examples=70, deadline=None)
+few_examples = settings(max_examples=7, deadline=None)
+each_type = pytest.mark.parametrize("type", TYPES, ids=str)
 counts = st.sampled_from((0, 1, 2, 5, 6, 17, 40))
 bits = st.sampled_from((None, None, 0, 1, 3))
+others = st.lists(types_any, max_size=2)  # the types of more columns
 MANY = 20_000  # rows: other threads may run meanwhile
 
 
@@ -36,11 +40,12 @@ def rows_of(count: int, size: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, count, size if count else 0)
 
 
-@examples
-@given(st.data())
-def test_take(data: st.DataObject) -> None:
+@each_type
+@few_examples
+@given(data=st.data())
+def test_take(type: SqlType, data: st.DataObject) -> None:
     count = data.draw(counts)
-    given_columns = data.draw(columns(count))
+    given_columns = data.draw(columns(count, type))
     rows = rows_of(count, data.draw(counts), data.draw(st.integers(0, 99)))
     compiled, plain = both(lambda: take_columns(given_columns, rows))
     for a, b in zip(compiled, plain, strict=True):
@@ -51,10 +56,11 @@ def test_take(data: st.DataObject) -> None:
             assert text_bytes(a.values) == text_bytes(b.values), "nothing lies under a NULL"
 
 
-@examples
-@given(st.data())
-def test_equal(data: st.DataObject) -> None:
-    kinds = data.draw(st.lists(types_any, max_size=4))
+@each_type
+@few_examples
+@given(data=st.data())
+def test_equal(type: SqlType, data: st.DataObject) -> None:
+    kinds = [type, *data.draw(others)]
     left_count, right_count, size = data.draw(counts), data.draw(counts), data.draw(counts)
     left = [data.draw(a_column(type, left_count)) for type in kinds]
     right = [data.draw(a_column(type, right_count)) for type in kinds]
@@ -96,30 +102,79 @@ def test_lower_bounds(found: np.ndarray, others: np.ndarray) -> None:
     same_array(compiled, found.searchsorted(needles))
 
 
-@examples
-@given(st.data(), bits)
-def test_probe(data: st.DataObject, colliding: int | None) -> None:
-    kinds = data.draw(st.lists(types_any, min_size=1, max_size=3))
+def same_found(compiled: list[Found], plain: list[Found]) -> None:
+    assert len(compiled) == len(plain)
+    for (batch, *ours), (other, *theirs) in zip(compiled, plain, strict=True):
+        assert batch is other
+        for a, b in zip(ours, theirs, strict=True):
+            same_array(a, b)
+
+
+@each_type
+@few_examples
+@given(data=st.data(), colliding=bits)
+def test_probe(type: SqlType, data: st.DataObject, colliding: int | None) -> None:
+    kinds = [type, *data.draw(others)]
     key = tuple(range(data.draw(st.integers(1, len(kinds)))))
     layout = Layout(tuple(kinds), key, unique=data.draw(st.booleans()))
-    count, wanted = data.draw(counts), data.draw(counts)
-    stored = tuple([data.draw(a_column(type, count)) for type in kinds])
-    keys = [data.draw(a_column(kinds[k], wanted)) for k in layout.compared]
+    wanted, first = data.draw(counts), data.draw(st.booleans())
     with hashes_of(colliding):
-        with plainly():
-            batch = build(layout, stored, (np.ones(count, np.int64),))
+        batches = data.draw(some_batches(layout))
+        keys = [data.draw(a_column(kinds[k], wanted)) for k in layout.compared]
         needles = hash_columns([keys[k] for k in layout.key], wanted)
-        compiled, plain = both(lambda: probe_batch(layout, batch, needles, keys))
-    assert (compiled is None) == (plain is None)
-    for a, b in zip(compiled or (), plain or (), strict=True):
-        same_array(a, b)
+        compiled, plain = both(lambda: probe_batches(layout, batches, needles, keys, first))
+    same_found(compiled, plain)
 
 
-@examples
-@given(st.data(), bits)
-def test_hash(data: st.DataObject, colliding: int | None) -> None:
+@st.composite
+def some_batches(draw: st.DrawFn, layout: Layout) -> list[Batch]:
+    """Up to four batches of a layout, made without compiled code."""
+    batches = []
+    for count in draw(st.lists(counts, min_size=1, max_size=4)):
+        stored = tuple([draw(a_column(type, count)) for type in layout.types])
+        weights = np.array([draw(st.sampled_from((-1, 1))) for _ in range(2)])
+        with plainly():
+            batches.append(build(layout, stored, (np.resize(weights, count),)))
+    return batches
+
+
+@each_type
+@few_examples
+@given(data=st.data(), colliding=bits, cancel=st.booleans())
+def test_merge(type: SqlType, data: st.DataObject, colliding: int | None, cancel: bool) -> None:
+    kinds = [type, *data.draw(others)]
+    key = tuple(range(data.draw(st.integers(1, len(kinds)))))
+    layout = Layout(tuple(kinds), key, unique=data.draw(st.booleans()))
+    with hashes_of(colliding):
+        batches = data.draw(some_batches(layout))
+        compiled, plain = both(lambda: merge(layout, batches, cancel))
+    same_array(compiled.hashes, plain.hashes)
+    same_array(compiled.weights, plain.weights)
+    for a, b in zip(compiled.columns, plain.columns, strict=True):
+        same_column(a, b)
+
+
+@each_type
+@few_examples
+@given(data=st.data())
+def test_gather(type: SqlType, data: st.DataObject) -> None:
+    kinds = [type, *data.draw(others)]
+    sizes = data.draw(st.lists(counts, min_size=1, max_size=4))
+    sources = [[data.draw(a_column(kind, size)) for kind in kinds] for size in sizes]
+    rows = [rows_of(size, data.draw(counts), 1) for size in sizes]
+    compiled, plain = both(lambda: gather_columns(sources, rows))
+    for a, b in zip(compiled, plain, strict=True):
+        same_column(a, b)
+        if a.type.arrow in (pa.large_string(), pa.large_binary()) and len(a):
+            assert text_bytes(a.values) == text_bytes(b.values), "nothing lies under a NULL"
+
+
+@each_type
+@few_examples
+@given(data=st.data(), colliding=bits)
+def test_hash(type: SqlType, data: st.DataObject, colliding: int | None) -> None:
     count = data.draw(counts)
-    given_columns = data.draw(columns(count))
+    given_columns = data.draw(columns(count, type))
     with hashes_of(colliding):
         compiled, plain = both(lambda: hash_columns(given_columns, count))
     same_array(compiled, plain)
@@ -167,6 +222,19 @@ def test_by_key(found: np.ndarray, pattern: list[int], tidy: bool) -> None:
     same_array(compiled[1], plain[1])
     assert compiled[2] == plain[2]
     assert not tidy or len(found) <= 1 or compiled[2]
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_every_small_delta_is_tidy_or_not(size: int) -> None:
+    for weights in product((-1, 0, 1, 2), repeat=size):
+        found, given_weights = np.full(size, 7, np.uint64), np.array(weights)
+        order, starts, tidy = accept._sorted_by_key(found, given_weights)
+        with plainly():
+            expected = accept._sorted_by_key(found, given_weights)
+        same_array(order, expected[0])
+        same_array(starts, expected[1])
+        batch = accept.Batch(found, (), (given_weights[order],))
+        assert tidy == accept._is_tidy(batch, starts), weights
 
 
 # Arrow type -> the SQL type of the table's column, and values
@@ -265,9 +333,29 @@ def test_keys_of_many_rows() -> None:
     batch = build(layout, stored, (np.ones(MANY, np.int64),))
     keys = [c.slice(5_000, 17_000) for c in stored]
     needles = hash_columns(keys, 12_000)
-    compiled, plain = both(lambda: probe_batch(layout, batch, needles, keys))
-    assert compiled is not None
-    assert plain is not None
-    assert len(compiled[0]) > 30_000  # more than there was room for at first
-    for a, b in zip(compiled, plain, strict=True):
-        same_array(a, b)
+    compiled, plain = both(lambda: probe_batches(layout, [batch, batch], needles, keys))
+    assert len(compiled[0][1]) > 30_000  # more than there was room for at first
+    same_found(compiled, plain)
+
+
+@pytest.mark.parametrize("many", [64, 65])
+def test_more_batches_than_compiled_code_takes_at_once(many: int) -> None:
+    layout = Layout((t.BIGINT,), (0,))
+    stored = [(Column(t.BIGINT, np.arange(i, i + 6)),) for i in range(many)]
+    batches = [build(layout, columns, (np.ones(6, np.int64),)) for columns in stored]
+    keys = stored[3]
+    needles = hash_columns(keys, 6)
+    same_found(*both(lambda: probe_batches(layout, batches, needles, keys)))
+    same_found(*both(lambda: probe_batches(layout, batches, needles, keys, first=True)))
+    compiled, plain = both(lambda: merge(layout, batches))
+    same_column(compiled.columns[0], plain.columns[0])
+
+
+def test_batches_in_no_order_are_sorted() -> None:
+    layout = Layout((t.BIGINT,), (0,))
+    parts = [np.array([5, 1, 3, 3, 9], np.uint64), np.array([2, 2, 1, 0, 7], np.uint64)]
+    batches = [Batch(h, (Column(t.BIGINT, h.astype(np.int64)),), (np.ones(5, np.int64),)) for h in parts]
+    compiled, plain = both(lambda: merge(layout, batches))
+    assert compiled.hashes.tolist() == sorted([*parts[0].tolist(), *parts[1].tolist()])
+    same_array(compiled.hashes, plain.hashes)
+    same_column(compiled.columns[0], plain.columns[0])
