@@ -25,7 +25,7 @@ from penstock.state.batch_range import BatchRange
 from penstock.zset import types as t
 from penstock.zset.column import Column, from_pylist
 from penstock.zset.comparing import equal_at
-from penstock.zset.taking import take_columns
+from penstock.zset.taking import gather_columns, take_columns
 from penstock.zset.types import Schema
 
 pytestmark = needs_kernels
@@ -162,6 +162,8 @@ def test_what_lies_under_a_null_is_not_taken() -> None:
     assert text_bytes(column.values) > 30
     compiled, plain = both(lambda: take_columns([column], ROWS))
     assert text_bytes(compiled[0].values) == text_bytes(plain[0].values) == 3
+    compiled, plain = both(lambda: gather_columns([[column], [texts()]], [ROWS, ROWS]))
+    assert text_bytes(compiled[0].values) == text_bytes(plain[0].values) == 3 + text_bytes(texts().values)
 
 
 # -- addresses outlive nothing ---------------------------------------------------------------------
@@ -193,6 +195,21 @@ def test_a_file_that_is_mapped_anew_lies_elsewhere() -> None:
             for _ in range(2):  # told, and remembered
                 assert equal_at(columns, rows, [texts(list(expected))], rows).all()
             assert hash_columns(columns, 3).tolist() == hash_columns([texts(list(expected))], 3).tolist()
+
+
+class Forgetful(Column):
+    """A column that has other values each time, and keeps what it told of the first ones."""
+
+    @property
+    def values(self) -> Any:
+        return pa.array(["x", "y"], pa.large_string())
+
+
+def test_what_was_told_of_other_values_is_not_used() -> None:
+    column = Forgetful.__new__(Forgetful)
+    column._text = (None, 8, 8, 8, 0, 2)  # addresses that would be the end of the process
+    column.type = t.VARCHAR
+    assert equal_at([column], ROWS[:2], [texts(["x", "z"])], ROWS[:2]).tolist() == [True, False]
 
 
 def test_what_is_told_of_text_keeps_the_text() -> None:
