@@ -25,7 +25,6 @@ from penstock.state.grouping import exact_groups, group_rows
 from penstock.state.newest import newest_places, newest_rows
 from penstock.zset.column import equal_rows
 from penstock.zset.taking import take_columns
-from penstock.zset.weights import any_negative
 from penstock.zset.zset import ZSet, union
 
 
@@ -60,7 +59,7 @@ def _check_values(table: Table, delta: ZSet) -> None:
 
 def _accept_bag(table: Table, delta: ZSet) -> ZSet:
     """A table without a key: what is removed must be there often enough."""
-    if not any_negative(delta.weights):
+    if not delta.removes():
         return delta
     assert table.bag is not None
     types = table.schema.types

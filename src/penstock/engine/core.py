@@ -6,8 +6,7 @@ and `commit` (which cannot fail for a reason that lies in the data).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.base.errors import (
@@ -126,21 +125,19 @@ class Core:
 
     def commit(self, changes: Mapping[str, Change], epoch: Epoch) -> dict[str, Rows]:
         """Make it so: the changes of the materialized views, by name."""
-        with self._undivided():
+        try:
             self._commit_tables(changes)
             epoch.commit()
             self.epoch += 1
             return self._commit_views(epoch)
-
-    @contextmanager
-    def _undivided(self) -> Iterator[None]:
-        """Around what must happen whole: if it fails half-way, the state is good for nothing any more."""
-        try:
-            yield
         except BaseException as error:
-            self.failure = str(error) or type(error).__name__
-            self.audit.record("stopped", error=self.failure)
+            self._stop(error)
             raise
+
+    def _stop(self, error: BaseException) -> None:
+        """What must happen whole has failed half-way: the state is good for nothing any more."""
+        self.failure = str(error) or type(error).__name__
+        self.audit.record("stopped", error=self.failure)
 
     def check(self) -> None:
         """Raise if an epoch has been applied by half."""
@@ -167,7 +164,7 @@ class Core:
 
     def follow(self, changes: Mapping[str, Change], views: Mapping[str, ZSet]) -> None:
         """Take over an epoch that another process worked out: rows alone, no operator runs."""
-        with self._undivided():
+        try:
             self._commit_tables(changes)
             for name, rows in views.items():
                 view = self.catalog.get(name)
@@ -175,6 +172,9 @@ class Core:
                 view.contents.append(rows)
                 view.version += 1
             self.epoch += 1
+        except BaseException as error:
+            self._stop(error)
+            raise
 
     def _commit_views(self, epoch: Epoch) -> dict[str, Rows]:
         changed: dict[str, Rows] = {}
@@ -192,6 +192,9 @@ class Core:
     # -- names -----------------------------------------------------------------------------
 
     def table(self, name: str) -> Table:
+        known = self.catalog.table(name)
+        if known is not None:
+            return known
         found = self.catalog.get(name)
         if not isinstance(found, Table):
             raise WrongObjectType(

@@ -12,6 +12,7 @@ import pyarrow as pa
 from penstock.base.errors import InvalidDelta, PenstockError, TypeMismatch, UndefinedColumn
 from penstock.base.limits import COMBINED_ROWS_MAX, FEW_ROWS_MAX
 from penstock.zset.column import Column, constant, from_pylist
+from penstock.zset.few import Few, is_plain, values_of
 from penstock.zset.interchange import from_arrow
 from penstock.zset.types import Schema, SqlType
 from penstock.zset.weights import constant as constant_weight
@@ -22,6 +23,9 @@ WEIGHT = "_weight"
 _INT_RANGE = {1: 2**7, 2: 2**15, 4: 2**31, 8: 2**63}
 _NONE = type(None)
 _NOT_PLAIN = frozenset(("BOOLEAN", "DECIMAL"))  # fixed, but kept otherwise than in Arrow
+_DIRECT = frozenset(
+    ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "BOOLEAN")
+)
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class Place:
 
     column: int | None  # None: it is absent
     plain: bool = False  # of exactly the table's type, and numbers as numpy has them
+    direct: bool = False  # pyarrow gives its values as they stand in tuples (zset/few.py)
 
 
 class Matching:
@@ -38,6 +43,7 @@ class Matching:
     def __init__(self, schema: Schema, table: str) -> None:
         self.schema = schema
         self.table = table
+        self.takes_tuples = all(map(is_plain, schema.types))
         self._given: pa.Schema | None = None
         self._found: tuple[list[Place], int | None] = ([], None)
 
@@ -59,8 +65,11 @@ class Matching:
                 places.append(Place(None))
                 continue
             at = names.index(lookup[name])
-            plain = given.field(at).type == type.arrow and type.kind == "fixed" and type.id not in _NOT_PLAIN
-            places.append(Place(at, plain))
+            arrow = given.field(at).type
+            plain = arrow == type.arrow and type.kind == "fixed" and type.id not in _NOT_PLAIN
+            number = arrow == type.arrow and type.kind == "fixed" and type.id in _DIRECT
+            text = type.id == "VARCHAR" and (pa.types.is_string(arrow) or pa.types.is_large_string(arrow))
+            places.append(Place(at, plain, number or text))
         return places, names.index(WEIGHT) if WEIGHT in names else None
 
 
@@ -71,7 +80,11 @@ def to_zset(data: Any, matching: Matching, defaults: Sequence[Any]) -> ZSet:
     """
     if isinstance(data, ZSet):
         return data
-    if isinstance(data, (list, tuple)):
+    if isinstance(data, (pa.RecordBatch, pa.Table)):
+        if matching.takes_tuples and data.num_rows <= FEW_ROWS_MAX:
+            return _few_from_arrow(data, matching, defaults)
+        columns, weights = _from_arrow(data, matching, defaults)
+    elif isinstance(data, (list, tuple)):
         columns, weights = _from_dicts(data, matching.schema, defaults, matching.table)
     else:
         columns, weights = _from_arrow(_as_table(data, matching.table), matching, defaults)
@@ -202,12 +215,38 @@ def _from_arrow(
         columns.append(found)
     if weight is None:
         return tuple(columns), constant_weight(1, count)
-    weights = data.column(weight)
+    return tuple(columns), _whole_numbers(data.column(weight)).to_numpy().copy()
+
+
+def _few_from_arrow(data: pa.Table | pa.RecordBatch, matching: Matching, defaults: Sequence[Any]) -> Few:
+    """The same for a few rows: as tuples."""
+    places, weight = matching.places(data.schema)
+    schema, arrays, count = matching.schema, data.columns, data.num_rows
+    columns = []
+    for i, place in enumerate(places):
+        if place.column is None:
+            columns.append(values_of(constant(schema.types[i], defaults[i], count)))
+        elif place.direct:
+            columns.append(arrays[place.column].to_pylist())
+        else:
+            array, name = arrays[place.column], schema.names[i]
+            columns.append(values_of(arrow_column(array, schema.types[i], name, matching.table)))
+    rows = list(zip(*columns, strict=True)) if columns else [()] * count
+    if weight is None:
+        return Few(schema.types, rows, [1] * count)
+    weights = _whole_numbers(arrays[weight]).to_pylist()
+    if not all(weights):
+        rows = [row for row, w in zip(rows, weights, strict=True) if w]
+        weights = [w for w in weights if w]
+    return Few(schema.types, rows, weights)
+
+
+def _whole_numbers(weights: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     if not pa.types.is_integer(weights.type) or weights.null_count:
         raise InvalidDelta(
             f"{WEIGHT} must be whole numbers, none NULL", hint="+1 adds a row, -1 removes one."
         )
-    return tuple(columns), weights.cast(pa.int64()).to_numpy().copy()
+    return weights.cast(pa.int64())
 
 
 def _plain_column(array: pa.Array | pa.ChunkedArray, type: SqlType) -> Column | None:

@@ -7,7 +7,6 @@ nobody needs the flow's lock to look, so that a busy flow can still be asked how
 
 from __future__ import annotations
 
-import itertools
 import threading
 from bisect import bisect_left
 from collections import Counter, deque
@@ -74,10 +73,9 @@ class Meter:
         self.clock_us = clock_us
         self.opened_us = clock_us()
         self._lock = threading.Lock()
-        self._tokens = itertools.count(1)
         self.epochs: deque[EpochNote] = deque(maxlen=EPOCHS_SHOWN_MAX)
         self.late: deque[Span] = deque(maxlen=LATE_CHANGES_MAX)  # changes that took their time
-        self.waiting: dict[int, Span] = {}  # accepted and not visible yet; they end at 0
+        self.waiting: set[Accepting] = set()  # accepted and not visible yet
         self.building: dict[
             str, tuple[Span, float | None]
         ] = {}  # views that are being filled, and their targets
@@ -187,7 +185,7 @@ class Meter:
 class Accepting:
     """The context of one change: a class of its own, because a generator costs as much as all the rest."""
 
-    __slots__ = ("_meter", "_tables", "_token")
+    __slots__ = ("_arrived_us", "_meter", "_tables")
 
     def __init__(self, meter: Meter, tables: frozenset[str] | None) -> None:
         self._meter = meter
@@ -195,13 +193,16 @@ class Accepting:
 
     def __enter__(self) -> int:
         meter = self._meter
-        self._token = next(meter._tokens)
-        arrived_us = meter.clock_us()
-        meter.waiting[self._token] = Span(arrived_us, 0, "STRESSED", self._tables)
+        self._arrived_us = arrived_us = meter.clock_us()
+        meter.waiting.add(self)
         return arrived_us
 
     def __exit__(self, *_: object) -> None:
-        del self._meter.waiting[self._token]
+        self._meter.waiting.discard(self)
+
+    def span(self) -> Span:
+        """The time since it came, which has no end yet."""
+        return Span(self._arrived_us, 0, "STRESSED", self._tables)
 
 
 def lag_bucket(lag_us: int) -> int:

@@ -76,7 +76,7 @@ class Transaction:
         self._tables: dict[str, Table] = {}  # those of the changes: a name may come to mean another one
         self._several = several
         self._reads: list[WholeRead | KeyRead] = []
-        self._seen = self._state()
+        self._seen = core.epoch, core.catalog.changes
         self._epoch: Epoch | None = None  # what the changes would do; None where not worked out
 
     def apply(self, table: Table, delta: ZSet) -> None:
@@ -93,15 +93,20 @@ class Transaction:
     def epoch(self) -> Epoch:
         """What committing would do."""
         if self._epoch is None:
-            changes = {n: c for n, c in self.changes.items() if len(c[0])}
-            self._epoch = self.core.propose(changes)
+            self._epoch = self.core.propose(self.effective())
         return self._epoch
+
+    def effective(self) -> dict[str, Accepted]:
+        """The changes that leave something to do."""
+        for delta, _ in self.changes.values():
+            if not len(delta):
+                return {n: c for n, c in self.changes.items() if len(c[0])}
+        return self.changes
 
     def commit(self) -> dict[str, Rows]:
         """Commit as one epoch: the changes of the views."""
         epoch = self.epoch()
-        changes = {n: c for n, c in self.changes.items() if len(c[0])}
-        return self.core.commit(changes, epoch)
+        return self.core.commit(self.effective(), epoch)
 
     # -- other sessions --------------------------------------------------------------------
 
