@@ -25,6 +25,9 @@ YOUNG_GROUP_BYTES = 64
 # Groups of an arrangement whose measures are remembered, so that the next change need not look them up.
 KNOWN_GROUPS_MAX = 4_096
 
+# Epochs that have left a note for the meter and are not in its figures yet: those who look count them.
+UNCOUNTED_EPOCHS_MAX = 256
+
 # What is appended is merged at once only if it has at most this many rows: a merge costs the same for one row as
 # for fifty, so of fifty a few are gathered first.
 SMALL_APPEND_ROWS_MAX = 16

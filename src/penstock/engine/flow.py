@@ -406,11 +406,16 @@ class Flow(SparkSide, UpkeepSide):
 
     def _measure(self, changes: Mapping[str, TableChange], changed: dict[str, Rows], arrived_us: int) -> None:
         held = self._store.held if isinstance(self._store, Durable) else None
+        rows_in = rows_out = 0
+        for delta, _ in changes.values():
+            rows_in += len(delta)
+        for rows in changed.values():
+            rows_out += len(rows)
         self.meter.epoch(
             self._core.epoch,
             arrived_us,
-            sum([len(delta) for delta, _ in changes.values()]),
-            sum([len(rows) for rows in changed.values()]),
+            rows_in,
+            rows_out,
             fold_all(tuple(changes)),
             held or "STRESSED",
             self._engines.ran_on(),

@@ -42,13 +42,13 @@ _FIRST = np.zeros(1, np.int64)
 class Arrangement:
     """Batches of one layout, and the merges that are under way."""
 
-    __slots__ = ("_batches", "_credit", "_fresh", "_merging", "_young", "layout", "merges_large", "name")
+    __slots__ = ("_batches", "_credit", "_fresh", "_merging", "young", "layout", "merges_large", "name")
 
     def __init__(self, name: str, layout: Layout, batches: Sequence[Batch] = ()) -> None:
         self.name = name
         self.layout = layout
         self._batches: list[Batch] = list(batches)
-        self._young = Young()  # what has been appended and is not in a batch yet
+        self.young = Young()  # what has been appended and is not in a batch yet
         self._merging: list[Merging] = []
         self._credit = 0
         self.merges_large = True  # not where storage does it
@@ -57,19 +57,19 @@ class Arrangement:
     @property
     def batches(self) -> list[Batch]:
         """Everything, as batches."""
-        if self._young.changes:
+        if self.young.changes:
             self._settle()
         return self._batches
 
     def rows(self) -> int:  # whoever looks at figures does not have to hold the flow's lock
-        return sum([len(b) for b in list(self._batches)]) + len(self._young.changes)
+        return sum([len(b) for b in list(self._batches)]) + len(self.young.changes)
 
     def nbytes(self) -> int:
         merging = sum([x.nbytes() for x in list(self._merging)])
         return sum([b.nbytes() for b in list(self._batches)]) + merging + self._young_bytes()
 
     def _young_bytes(self) -> int:
-        return len(self._young.changes) * YOUNG_GROUP_BYTES
+        return len(self.young.changes) * YOUNG_GROUP_BYTES
 
     def partition(self, first: int, last: int) -> Arrangement:
         """The same state, cut to a range of hashes: views of the same memory."""
@@ -110,7 +110,7 @@ class Arrangement:
 
     def total(self, key: Row, width: int) -> Added:
         """`lookup` of one group whose measures are integers, in plain Python; `width`: how many they are."""
-        return self._young.total(key, self._batches, width)
+        return self.young.total(key, self._batches, width)
 
     def contents(self) -> Batch | None:
         """Everything as one merged batch, equal rows added up; None if there is nothing."""
@@ -125,7 +125,7 @@ class Arrangement:
 
     def append(self, batch: Batch) -> None:
         """Add a batch, and pay for some merging. If that fails (a file is corrupt) the batch has been added."""
-        young = self._young
+        young = self.young
         if isinstance(batch, FewGroups):
             young.add(batch.groups)
             if len(young.changes) >= YOUNG_GROUPS_MAX:
@@ -144,7 +144,7 @@ class Arrangement:
 
     def _settle(self) -> None:
         """Make a batch of what is young; nothing that can be looked up changes by it."""
-        young = self._young
+        young = self.young
         changed = [(key, added) for key, added in young.changes.items() if any(added)]
         batch = batch_of_groups(self.layout.types, changed) if changed else None
         young.changes = {}  # not before: what fails until here loses nothing
@@ -252,7 +252,7 @@ class Arrangement:
 
     def attach(self, runs: Sequence[Batch], kept: bool) -> None:
         """Begin with what storage has; if it keeps the arrangement, it will ask for what is new."""
-        self._young = Young()
+        self.young = Young()
         self._batches = list(runs)
         self._merging.clear()
         self._fresh = [] if kept else None
@@ -264,7 +264,7 @@ class Arrangement:
 
     def take_fresh(self) -> list[Batch]:
         """What has been appended since this was last asked; everything, the first time."""
-        if self._young.changes:
+        if self.young.changes:
             self._settle()
         fresh = list(self._batches) if self._fresh is None else self._fresh
         self._fresh = []

@@ -9,10 +9,9 @@ change again, and of some views (counts by status, by day) a few groups take eve
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from operator import add
-
-import numpy as np
 
 from penstock.base.limits import KNOWN_GROUPS_MAX
 from penstock.kernels import hashing
@@ -58,13 +57,12 @@ class Young:
 def stored(key: Row, batches: Sequence[Batch], width: int) -> Added:
     """The measures under a key, added up over batches in which a key stands once at most."""
     hash = hashing.hash_plain(key)
-    wanted = np.array((hash,), np.uint64)
     sure = len(key) == 1 and isinstance(key[0], (int, float))  # not NULL, and one number
     total: list[int] = [0] * width
     for batch in batches:
-        hashes = batch.hashes
-        at, count = hashes.searchsorted(wanted).item(), hashes.size
-        while at < count and hashes.item(at) == hash:
+        hashes = batch.hashes.data  # as memory: numpy makes an object of its own for each number
+        at, count = bisect_left(hashes, hash), len(hashes)
+        while at < count and hashes[at] == hash:
             if (sure and hashing.is_exact(batch.columns)) or _stands_at(key, batch.columns, at):
                 for i, measure in enumerate(batch.measures):
                     total[i] += measure.item(at)  # type: ignore[union-attr]

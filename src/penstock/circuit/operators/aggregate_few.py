@@ -42,7 +42,7 @@ class FewRows:
         self._key_types = tuple(key_types)
         self._wide = [i for i, type in enumerate(key_types) if type.kind == "wide"]
         self._measures = [(s, *c) for s, c in zip(specs, compiled, strict=True)]
-        self._width = len(self._measures)
+        self._counts_rows = len(specs) == 1 and specs[0].filter is None  # and nothing else
         self._outputs = list(outputs)
         self._types = (*key_types, *types)
 
@@ -59,12 +59,12 @@ class FewRows:
             return None
         gone: list[Row] = []
         come: list[Row] = []
-        width, keyed = self._width, bool(self._keys)
+        known, width, keyed = state.young.known, len(self._measures), bool(self._keys)
         for key, added in changes.items():
-            old = state.total(key, width)
-            new = tuple(map(add, old, added))
-            before = (*key, *self._values(old)) if old[0] > 0 or not keyed else None
-            after = (*key, *self._values(new)) if new[0] > 0 or not keyed else None
+            old = known.get(key) or state.total(key, width)
+            new = (old[0] + added[0],) if width == 1 else tuple(map(add, old, added))
+            before = self._row(key, old) if old[0] > 0 or not keyed else None
+            after = self._row(key, new) if new[0] > 0 or not keyed else None
             if before == after:
                 continue
             if before is not None:
@@ -74,20 +74,28 @@ class FewRows:
         out = Few(self._types, gone + come, [-1] * len(gone) + [1] * len(come)) if gone or come else None
         return out, (FewGroups(self._key_types, [group for group in changes.items() if any(group[1])]),)
 
-    def _values(self, measures: Added) -> list[Any]:
-        return [finish([measures[p] for p in places]) for finish, places in self._outputs]
+    def _row(self, key: Row, measures: Added) -> Row:
+        """The group's row in the output."""
+        if self._counts_rows:
+            return (*key, *(measures * len(self._outputs)))
+        return (*key, *[finish([measures[p] for p in places]) for finish, places in self._outputs])
 
     def _changes(self, delta: ZSet) -> dict[Row, Added] | None:
         """For each group what is added to its measures."""
-        columns = [values_at(delta, k) for k in self._keys]
+        keys: list[Row]
+        if len(self._keys) == 1:
+            keys = [(value,) for value in values_at(delta, self._keys[0])]
+        elif self._keys:
+            keys = list(zip(*[values_at(delta, k) for k in self._keys], strict=True))
+        else:
+            keys = [()] * len(delta)
         for wide in self._wide:
-            if any(v is not None and not INT64_MIN <= v <= INT64_MAX for v in columns[wide]):
+            if any(k[wide] is not None and not INT64_MIN <= k[wide] <= INT64_MAX for k in keys):
                 return None
         weights = delta.counts if isinstance(delta, Few) else delta.weights.tolist()
-        terms = zip(*self._terms(delta, weights), strict=True)
-        keys = zip(*columns, strict=True) if columns else [()] * len(weights)
+        terms = [weights] if self._counts_rows else self._terms(delta, weights)
         changes: dict[Row, Added] = {}
-        for key, added in zip(keys, terms, strict=True):
+        for key, added in zip(keys, zip(*terms, strict=True), strict=True):
             before = changes.get(key)
             changes[key] = added if before is None else tuple(map(add, before, added))
         return changes
