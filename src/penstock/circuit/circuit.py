@@ -24,8 +24,9 @@ class CircuitNode:
     owned: list[Arrangement] = field(default_factory=list)
 
 
-# A node's number, inputs and operator, all the state that the operator is given, and what of it is its own.
-Planned = tuple[int, tuple[int, ...], Operator, Sequence[Arrangement], list[Arrangement]]
+# A node's number, its input if it has only one, its inputs and operator, all the state that the operator is given,
+# and what of it is its own.
+Planned = tuple[int, int | None, tuple[int, ...], Operator, Sequence[Arrangement], list[Arrangement]]
 
 
 class Circuit:
@@ -87,7 +88,8 @@ class Circuit:
             known = []
             for node in self.schedule(frozenset(changed)):
                 assert node.operator is not None  # a source has no inputs, so it is never scheduled
-                known.append((node.id, node.inputs, node.operator, self.state_of(node), node.owned))
+                only = node.inputs[0] if len(node.inputs) == 1 else None
+                known.append((node.id, only, node.inputs, node.operator, self.state_of(node), node.owned))
             self._plans[changed] = known
         return known
 

@@ -157,7 +157,7 @@ class Catalog:
         self._relations: dict[str, Relation] = {}
         self._materialized: list[MaterializedView] = []
         self._by_id: dict[int, Relation] = {}
-        self._tables: dict[str, Table] = {}  # by folded name
+        self.folded_tables: dict[str, Table] = {}  # by folded name
 
     def __iter__(self) -> Iterator[Relation]:
         return iter(self._relations.values())
@@ -165,10 +165,6 @@ class Catalog:
     def find(self, name: str) -> Relation | None:
         # A name that is folded already needs no folding: the usual case, and asked several times a tick.
         return self._relations.get(name) or self._relations.get(fold(name))
-
-    def table(self, name: str) -> Table | None:
-        """The table of this name, if its folded form is given: every tick asks several times."""
-        return self._tables.get(name)
 
     def get(self, name: str) -> Relation:
         found = self.find(name)
@@ -205,7 +201,7 @@ class Catalog:
         self.changes += 1
         self._by_id = {r.id: r for r in self}
         self._materialized = [r for r in self if isinstance(r, MaterializedView)]
-        self._tables = {fold(r.name): r for r in self if isinstance(r, Table)}
+        self.folded_tables = {fold(r.name): r for r in self if isinstance(r, Table)}
 
     def tables(self) -> list[Table]:
         return [r for r in self if isinstance(r, Table)]

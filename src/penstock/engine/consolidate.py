@@ -13,7 +13,8 @@ from penstock.zset.zset import ZSet
 def consolidated(rows: ZSet, types: tuple[SqlType, ...]) -> ZSet:
     """Each row once, with its whole weight; those that cancel are gone."""
     if isinstance(rows, Few):
-        if len(rows.rows) == 1 or len(set(rows.rows)) == len(rows.rows):  # no weight of them is zero
+        given = rows.rows
+        if len(set(given)) == len(given):  # and no weight of them is zero
             return rows
     elif len(rows) <= FEW_ROWS_MAX and all(rows.weights.tolist()):
         hashes = hash_few(rows.columns, len(rows))

@@ -49,7 +49,7 @@ from penstock.sql.tokens import fold, quote
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch
 from penstock.state.contents import Contents
-from penstock.state.scattered import Rows, Scattered, rows_of
+from penstock.state.scattered import Rows, Scattered
 from penstock.zset.column import Column, from_pylist
 from penstock.zset.interchange import from_arrow
 from penstock.zset.types import Schema, SqlType
@@ -92,7 +92,7 @@ class Core:
         deltas: dict[int, Delta] = {}
         for name, (delta, batch) in changes.items():
             table = self.table(name)
-            deltas[table.node] = rows_of(delta)
+            deltas[table.node] = delta.zset() if isinstance(delta, Scattered) else delta
             if table.key_node is not None:
                 deltas[table.key_node] = batch
         return deltas
@@ -183,7 +183,7 @@ class Core:
             delta = deltas.get(view.node)
             if delta is None:
                 continue
-            rows = delta if isinstance(delta, Scattered) else as_zset(delta)
+            rows = delta.zset() if isinstance(delta, Batch) else delta
             view.contents.append(rows)
             view.version += 1
             changed[view.name] = rows
@@ -192,7 +192,7 @@ class Core:
     # -- names -----------------------------------------------------------------------------
 
     def table(self, name: str) -> Table:
-        known = self.catalog.table(name)
+        known = self.catalog.folded_tables.get(name)  # every tick asks several times
         if known is not None:
             return known
         found = self.catalog.get(name)

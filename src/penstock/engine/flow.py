@@ -514,7 +514,7 @@ class Flow(SparkSide, UpkeepSide):
             raise InvalidDelta("a change feed says itself which rows go", hint='Leave mode="upsert" out.')
         if commit is not None:
             commit = commit_mode(commit)
-        self.meter.statement("tick")
+        self.meter.statements["tick"] += 1
         try:
             with self.meter.accepting(fold_all(tuple(deltas))) as arrived_us, self._lock:
                 self._check_open()
@@ -556,19 +556,21 @@ class Flow(SparkSide, UpkeepSide):
             if applied is not None and applied.has(table):
                 repeated.append(table.name)
                 continue
-            if self._engines.takes_frames and is_data_frame(data):
+            if core.executor is not None and self._engines.takes_frames and is_data_frame(data):
                 frames[table.name] = self._frame(table, data, mode, feed)
                 continue
-            if mode != "upsert":
+            if mode != "upsert" and not (feed == AUTO and table.matching.knows(data)):
                 data = from_change_feed(data, feed, table.schema.names)
-            rows = to_zset(data, table.matching, self._defaults(table))
-            if not len(rows):
+            defaults = self._defaults(table) if table.has_volatile_defaults else table.defaults
+            rows = to_zset(data, table.matching, defaults)
+            count = len(rows)
+            if not count:
                 continue
             if table.dedup and self._once.repeats(table.id, self._given(table, data, rows), note):
                 repeated.append(table.name)
                 dropped.append(table)
                 continue
-            rows_in += len(rows)
+            rows_in += count
             if mode == "upsert":
                 rows = upsert(table, rows, transaction.pending(table))
             transaction.apply(table, rows)

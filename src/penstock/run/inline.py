@@ -34,9 +34,9 @@ def run(circuit: Circuit, changes: dict[int, Delta]) -> Epoch:
     """Push the changes of the sources through the circuit. Nodes that have a delta already are not run."""
     deltas: dict[int, Delta] = {id: d for id, d in changes.items() if d is not None and len(d)}
     appends: list[tuple[Arrangement, Batch]] = []
-    for id, inputs, operator, state, owned in circuit.plan(tuple(changes)):
-        if len(inputs) == 1:
-            delta = deltas.get(inputs[0])
+    for id, only, inputs, operator, state, owned in circuit.plan(tuple(changes)):
+        if only is not None:
+            delta = deltas.get(only)
             if delta is None:  # what has no rows is not kept
                 continue
             given: list[Delta] = [delta]
@@ -53,7 +53,7 @@ def run(circuit: Circuit, changes: dict[int, Delta]) -> Epoch:
             deltas[id] = out
         if batches:
             for arrangement, batch in zip(owned, batches, strict=True):
-                if batch is not None and len(batch):
+                if batch is not None:
                     appends.append((arrangement, batch))
     return Epoch(deltas, appends)
 

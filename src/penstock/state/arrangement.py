@@ -42,7 +42,7 @@ _FIRST = np.zeros(1, np.int64)
 class Arrangement:
     """Batches of one layout, and the merges that are under way."""
 
-    __slots__ = ("_batches", "_credit", "_fresh", "_merging", "young", "layout", "merges_large", "name")
+    __slots__ = ("_batches", "_credit", "_fresh", "_merging", "layout", "merges_large", "name", "young")
 
     def __init__(self, name: str, layout: Layout, batches: Sequence[Batch] = ()) -> None:
         self.name = name

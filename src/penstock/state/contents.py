@@ -19,7 +19,7 @@ from penstock.state.finder import Pieces
 from penstock.state.scattered import Rows, Scattered
 from penstock.state.visible import Visible, visible
 from penstock.zset import weights as w
-from penstock.zset.few import gathered
+from penstock.zset.few import Few, gathered
 from penstock.zset.types import SqlType
 from penstock.zset.zset import ZSet, empty_zset, union
 
@@ -47,7 +47,8 @@ class Contents:
         if isinstance(delta, Scattered):
             self._append_batches(delta.parts)
             return
-        delta.settle()
+        if not isinstance(delta, Few):
+            delta.settle()
         if self._fresh is not None:
             self._fresh.append(delta)
         rows = len(delta)

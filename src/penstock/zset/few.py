@@ -78,9 +78,6 @@ class Few(ZSet):
         texts = sum([len(v) for row in self.rows for v in row if isinstance(v, (str, bytes))])
         return texts + 8 * len(self.rows) * (1 + len(self.types))
 
-    def settle(self) -> None:
-        pass  # tuples hold on to nothing but themselves
-
 
 def is_plain(type: SqlType) -> bool:
     """Whether values of this type can stand in a tuple: numbers and texts, not what is nested."""

@@ -115,13 +115,12 @@ class Aggregate(Recorded):
 
     def step(self, deltas: Sequence[Delta], state: Sequence[Arrangement]) -> Result:
         rows = deltas[0]
-        if isinstance(rows, Batch):
-            return self._add(rows.hashes, rows.columns, rows.measures, state)
-        if self._few is not None:
-            assert rows is not None
-            result = self._few.step(rows, state[0]) if len(rows) <= FEW_ROWS_MAX else None
+        if self._few is not None and isinstance(rows, ZSet) and len(rows) <= FEW_ROWS_MAX:
+            result = self._few.step(rows, state[0])
             if result is not None:
                 return result
+        if isinstance(rows, Batch):
+            return self._add(rows.hashes, rows.columns, rows.measures, state)
         columns, groups, owners = self._group(deltas)
         changes = self._measures(deltas, groups, owners)
         if not self._extremes:

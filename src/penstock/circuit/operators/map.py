@@ -39,8 +39,10 @@ class Map(Stateless):
         delta = deltas[0]
         assert isinstance(delta, ZSet)
         if self._compute is None:
-            if self._is_prefix and delta.width == len(self._positions or ()):
+            positions = self._positions or ()
+            if self._is_prefix and delta.width == len(positions):
                 return delta, ()  # all columns as they are: under other names
-            return delta.select(self._positions or ()).without_pairs(), ()
+            chosen = delta.select(positions)
+            return (chosen if len(chosen) == 1 else chosen.without_pairs()), ()
         columns, count = delta.columns, len(delta)
         return ZSet(tuple([f(columns, count) for f in self._compute]), delta.weights), ()
