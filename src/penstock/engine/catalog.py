@@ -59,6 +59,7 @@ class Table:
 
     def __post_init__(self) -> None:
         self.matching = Matching(self.schema, self.name)
+        self.has_wide_key = any(self.schema.types[k].kind == "wide" for k in self.key)
         self.has_volatile_defaults = any(isinstance(d, VolatileDefault) for d in self.defaults)
 
     def rows(self) -> ZSet:

@@ -17,8 +17,7 @@ from penstock.base.limits import KNOWN_GROUPS_MAX
 from penstock.kernels import hashing
 from penstock.state.batch import Batch
 from penstock.state.few_groups import Added
-from penstock.zset.column import Column
-from penstock.zset.few import Row
+from penstock.zset.few import Row, stands_at
 
 
 class Young:
@@ -63,21 +62,9 @@ def stored(key: Row, batches: Sequence[Batch], width: int) -> Added:
         hashes = batch.hashes.data  # as memory: numpy makes an object of its own for each number
         at, count = bisect_left(hashes, hash), len(hashes)
         while at < count and hashes[at] == hash:
-            if (sure and hashing.is_exact(batch.columns)) or _stands_at(key, batch.columns, at):
+            if (sure and hashing.is_exact(batch.columns)) or stands_at(key, batch.columns, at):
                 for i, measure in enumerate(batch.measures):
                     total[i] += measure.item(at)  # type: ignore[union-attr]
                 break
             at += 1
     return tuple(total)
-
-
-def _stands_at(key: Row, columns: Sequence[Column], at: int) -> bool:
-    for wanted, column in zip(key, columns, strict=True):
-        values, value = column.values, None
-        if column.type.kind == "arrow":
-            value = values[at].as_py()
-        elif column.valid is None or column.valid.item(at):
-            value = values.item(at)
-        if value != wanted and (value == value or wanted == wanted):
-            return False
-    return True

@@ -71,6 +71,16 @@ class Few(ZSet):
         rows = [tuple([row[p] for p in positions]) for row in self.rows]
         return Few(tuple([types[p] for p in positions]), rows, self.counts)
 
+    def take(self, index: np.ndarray) -> ZSet:
+        rows, counts, places = self.rows, self.counts, index.tolist()
+        return Few(self.types, [rows[i] for i in places], [counts[i] for i in places])
+
+    def negate(self) -> ZSet:
+        return Few(self.types, self.rows, [-count for count in self.counts])
+
+    def has_nulls(self, position: int) -> bool:
+        return any(row[position] is None for row in self.rows)
+
     def removes(self) -> bool:
         return min(self.counts, default=0) < 0
 
@@ -103,6 +113,30 @@ def values_at(rows: ZSet, position: int) -> list[Any]:
     return (
         [row[position] for row in rows.rows] if isinstance(rows, Few) else values_of(rows.columns[position])
     )
+
+
+def row_at(columns: Sequence[Column], at: int) -> Row:
+    """One row of columns of plain types."""
+    return tuple([value_at(column, at) for column in columns])
+
+
+def stands_at(row: Row, columns: Sequence[Column], at: int) -> bool:
+    """Whether the columns have this row there; they are of plain types."""
+    for wanted, column in zip(row, columns, strict=True):
+        value = value_at(column, at)
+        if value is not wanted and value != wanted:
+            return False
+    return True
+
+
+def value_at(column: Column, at: int) -> Any:
+    """One value of a column of a plain type, as it stands in tuples."""
+    if column.type.kind == "arrow":
+        return column.values[at].as_py()
+    if column.valid is not None and not column.valid.item(at):
+        return None
+    value = column.values.item(at)
+    return value if value == value else NAN
 
 
 def column_of(type: SqlType, values: Sequence[Any]) -> Column:

@@ -53,6 +53,11 @@ class ZSet:
         columns = self.columns
         return ZSet(tuple([columns[p] for p in positions]), self.weights)
 
+    def has_nulls(self, position: int) -> bool:
+        """Whether some value of this column is NULL."""
+        valid = self.columns[position].validity()
+        return valid is not None and not valid.all()
+
     def removes(self) -> bool:
         """Whether some weight is negative."""
         return w.any_negative(self.weights)
