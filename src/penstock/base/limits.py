@@ -17,6 +17,9 @@ INSERT_ROWS_MAX = 4
 # costs what one of a thousand costs.
 FEW_ROWS_MAX = 4
 
+# A row that matches at most this many rows of a batch is joined with them one by one.
+FEW_MATCHES_MAX = 8
+
 # Groups that a few rows changed are gathered in a dict until they are this many, and then become a batch: often
 # enough that no tick pays much for it. In reports each counts for about what it takes in memory.
 YOUNG_GROUPS_MAX = 256

@@ -61,6 +61,12 @@ class Arrangement:
             self._settle()
         return self._batches
 
+    def settled(self) -> Arrangement:
+        """Itself, with everything in batches: its figures are exact then."""
+        if self.young.changes:
+            self._settle()
+        return self
+
     def rows(self) -> int:  # whoever looks at figures does not have to hold the flow's lock
         return sum([len(b) for b in list(self._batches)]) + len(self.young.changes)
 
