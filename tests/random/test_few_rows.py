@@ -86,9 +86,10 @@ class Twins:
 
 
 def _counted(change: penstock.Change | None) -> Counter[str]:
-    if change is None:
-        return Counter()
     found: Counter[str] = Counter()
+    if change is None:
+        return found
+    found[str(change.batch.schema)] = 1
     for *row, weight in (tuple(r.values()) for r in change.batch.to_pylist()):
         found[repr([0.0 if v == 0 and isinstance(v, float) else v for v in row])] += weight
     return found

@@ -13,6 +13,8 @@ from penstock.base.errors import FlowClosed, WatchOverflow
 from penstock.base.limits import WATCH_QUEUE_EPOCHS_MAX, WATCH_QUEUE_ROWS_MAX
 from penstock.engine.consolidate import consolidated
 from penstock.engine.ingest import WEIGHT
+from penstock.zset.export_few import export_few
+from penstock.zset.few import Few
 from penstock.zset.interchange import export, export_weights
 from penstock.zset.types import Schema
 from penstock.zset.zset import ZSet
@@ -51,7 +53,8 @@ def as_change(schema: Schema, epoch: int, rows: ZSet) -> Change:
 
 
 def _record_batch(schema: Schema, rows: ZSet) -> pa.RecordBatch:
-    arrays = [export(c) for c in rows.columns] + [export_weights(rows.weights)]
+    arrays = export_few(rows) if isinstance(rows, Few) else [export(c) for c in rows.columns]
+    arrays.append(export_weights(rows.weights))
     return pa.RecordBatch.from_arrays(arrays, names=[*schema.names, WEIGHT])
 
 
