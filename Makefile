@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 WORKERS ?= 2
+# Neighbouring tests share a worker, and with it what they start; a worker that has nothing left takes from the others.
+SPREAD := -n $(WORKERS) --dist worksteal
 DEMO_ARGS ?=
 TEST_ARGS ?=
 BENCH_ARGS ?=
@@ -24,7 +26,7 @@ help:  ## say what each command does
 
 setup: $(STAMP) $(PGJDBC)  ## make .venv with everything in it (the other commands do this by themselves)
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml setup.py constraints.txt src/penstock/native/_kernels.c
 	@command -v $(PYTHON) >/dev/null || { echo "penstock needs Python 3.11 or newer, and there is no '$(PYTHON)' here. Install it (Debian, Ubuntu: apt install python3 python3-venv; macOS: brew install python) and run make again."; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "penstock needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) -V). Install a newer one and name it: make setup PYTHON=python3.13"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "This Python has no venv module. Install it (Debian, Ubuntu: apt install python3-venv) and run make again."; exit 1; }
@@ -32,6 +34,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 \
 		$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@$(BIN)/python -m penstock.native
 	@$(BIN)/python -m penstock.run.spark.install
 	@touch $@
 	@echo "Done: $(VENV) has penstock and all it needs."
@@ -44,14 +47,14 @@ demo: $(STAMP)  ## watch views keep up with a stream of orders, for half a minut
 	@$(BIN)/python -m penstock.demo $(DEMO_ARGS)
 
 test: $(STAMP) $(PGJDBC)  ## run every test
-	$(BIN)/python -m pytest -n $(WORKERS) $(TEST_ARGS)
+	$(BIN)/python -m pytest $(SPREAD) $(TEST_ARGS)
 
 check: $(STAMP) $(PGJDBC)  ## format, lint, types, layers and the fast tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	HYPOTHESIS_PROFILE=fast $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" $(TEST_ARGS)
+	HYPOTHESIS_PROFILE=fast $(BIN)/python -m pytest $(SPREAD) -m "not slow" $(TEST_ARGS)
 
 bench: $(STAMP) $(PEER_STAMP)  ## compare with Pathway, DuckDB, Spark and bare numpy (some minutes: BENCH_ARGS=--small)
 	$(BIN)/python -m bench --pathway-python $(PEER)/bin/python $(BENCH_ARGS)

@@ -12,6 +12,11 @@ from postgres import Postgres
 COLLIDING_BITS = 2  # four distinct hashes for all keys
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests go first, the others stay in order: one that began last would leave the other workers idle."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture
 def judge() -> Iterator[Judge]:
     """A flow and a DuckDB database side by side."""

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import psycopg
 import pytest
 
 import penstock
-from penstock.base.errors import DivisionByZero, PenstockError
+from api.refusals import refused, refused_by_postgres
+from penstock.base.errors import DivisionByZero
 from postgres import Postgres
-
-TABLE = "CREATE TABLE one (x int PRIMARY KEY, y int, s text)"
-ROW = "INSERT INTO one VALUES (1, 2, 'a')"
 
 STATEMENTS = [
     "SELECT 'é', nosuchcol FROM one",
@@ -42,51 +37,32 @@ STATEMENTS = [
 ]
 
 
-@pytest.fixture
-def flow() -> Iterator[penstock.Flow]:
-    with penstock.Flow() as flow:
-        flow.sql(TABLE)
-        flow.sql(ROW)
-        yield flow
-
-
-@pytest.fixture(scope="module")
-def judge_server(postgres_server: Postgres) -> Postgres:
-    postgres_server.reset()
-    postgres_server.execute(TABLE)
-    postgres_server.execute(ROW)
-    return postgres_server
-
-
-def refused(flow: penstock.Flow, statement: str) -> PenstockError:
-    with pytest.raises(PenstockError) as caught:
-        flow.sql(statement)
-    return caught.value
-
-
 @pytest.mark.parametrize("statement", STATEMENTS)
-def test_the_place_is_that_of_postgres(flow: penstock.Flow, judge_server: Postgres, statement: str) -> None:
-    with pytest.raises(psycopg.Error) as caught:
-        judge_server.execute(statement)
-    place = caught.value.diag.statement_position
+def test_the_place_is_that_of_postgres(
+    flow_with_one: penstock.Flow, postgres_with_one: Postgres, statement: str
+) -> None:
+    expected = refused_by_postgres(postgres_with_one, statement)
+    place = expected.diag.statement_position
     assert place is not None
-    error = refused(flow, statement)
+    error = refused(flow_with_one, statement)
     assert error.position == int(place) - 1, (str(error), statement[error.position or 0 :])
-    assert error.sqlstate == caught.value.sqlstate
+    assert error.sqlstate == expected.sqlstate
 
 
-def test_the_place_is_in_the_whole_text(flow: penstock.Flow) -> None:
+def test_the_place_is_in_the_whole_text(flow_with_one: penstock.Flow) -> None:
     script = "SELECT 1;\n-- nosuchcol\nUPDATE one SET y = 2 WHERE nosuchcol = 1"
-    error = refused(flow, script)
+    error = refused(flow_with_one, script)
     assert error.position == script.rindex("nosuchcol")
 
 
-def test_a_place_in_one_of_two_equal_pieces_is_left_out(flow: penstock.Flow) -> None:
-    assert refused(flow, "UPDATE one SET x = nosuchcol, y = nosuchcol").position is None
+def test_a_place_in_one_of_two_equal_pieces_is_left_out(flow_with_one: penstock.Flow) -> None:
+    assert refused(flow_with_one, "UPDATE one SET x = nosuchcol, y = nosuchcol").position is None
 
 
-def test_an_error_in_a_view_has_no_place_in_the_statement_that_met_it(flow: penstock.Flow) -> None:
-    flow.sql("CREATE MATERIALIZED VIEW v AS SELECT x, 10 / y AS q FROM one")
-    error = refused(flow, "INSERT INTO one VALUES (2, 1 - 1, 'long enough for any place in the view')")
+def test_an_error_in_a_view_has_no_place_in_the_statement_that_met_it(flow_with_one: penstock.Flow) -> None:
+    flow_with_one.sql("CREATE MATERIALIZED VIEW v AS SELECT x, 10 / y AS q FROM one")
+    error = refused(
+        flow_with_one, "INSERT INTO one VALUES (2, 1 - 1, 'long enough for any place in the view')"
+    )
     assert isinstance(error, DivisionByZero)
     assert error.position is None

@@ -14,7 +14,10 @@ from penstock import Flow
 from penstock.cli.main import main
 from penstock.store.location import Location
 from penstock.store.memory import forget
+from store.conftest import s3_server
 from store.s3_server import S3Server
+
+__all__ = ["s3_server"]
 
 _numbers = itertools.count()
 
@@ -74,13 +77,6 @@ def memory() -> Iterator[str]:
         fill(flow)
     yield f"memory://{name}"
     forget(name)
-
-
-@pytest.fixture(scope="session")
-def s3_server() -> Iterator[S3Server]:
-    server = S3Server()
-    yield server
-    server.close()
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,13 +22,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL"),
 ]
-
-
-@pytest.fixture(scope="module")
-def executioner() -> Iterator[Executioner]:
-    executioner = Executioner()
-    yield executioner
-    executioner.close()
 
 
 @pytest.mark.parametrize("seed", range(CHAINS))

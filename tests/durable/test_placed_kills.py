@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,13 +23,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL"),
 ]
-
-
-@pytest.fixture(scope="module")
-def executioner() -> Iterator[Executioner]:
-    executioner = Executioner()
-    yield executioner
-    executioner.close()
 
 
 def points_of(seed: int) -> list[str]:

@@ -202,4 +202,30 @@ def one_row_each(sql: str) -> list[str]:
     return [f"{found[1]} {row}{tail}" for row in rows]
 
 
+def attempt(driver: Driver, record: Record) -> tuple[list[str] | None, penstock.PenstockError | None]:
+    try:
+        return driver.run(record), None
+    except penstock.PenstockError as error:
+        return None, error
+
+
+def run_file(path: Path, driver: Driver) -> list[tuple[Record, list[str]]]:
+    """Runs a file and closes its flow; gives the queries that answered otherwise than the file says, with what they
+    gave. What is refused and should not be, or the other way round, fails at once."""
+    differ = []
+    for record in read(path):
+        place = f"{path.name}:{record.line}"
+        given, refusal = attempt(driver, record)
+        if record.kind == "error":
+            assert refusal is not None, f"{place}: should have been refused"
+            assert re.search(record.argument, str(refusal), re.I), f"{place}: the message is: {refusal}"
+            continue
+        assert refusal is None, f"{place}: {refusal}"
+        if record.kind == "query" and given != record.expected:
+            differ.append((record, given or []))
+    driver.finish()
+    driver.flow.close()
+    return differ
+
+
 MODES = ("as written", "one batch", "row by row", "emptied and refilled")

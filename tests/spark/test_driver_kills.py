@@ -15,6 +15,7 @@ from durable.victim import Case
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL"),
 ]
 

@@ -12,6 +12,7 @@ from spark.cluster import Cluster
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.skipif(sys.platform != "linux", reason="finds an executor's process in /proc"),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -72,36 +73,35 @@ def test_runs_are_put_together_on_spark_and_hot_keys_are_dealt_out(
         assert flow.sql("SELECT n FROM totals WHERE customer = 7").to_pylist()[0]["n"] > EPOCHS * ROWS // 2
 
 
-def test_a_partition_that_has_too_much_is_split(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def splitting(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[penstock.Flow]:
+    """A flow of three partitions, which it splits when they have some thousand rows."""
     monkeypatch.setattr(engine, "SPLIT_ROWS_MIN", 1_000)
     with penstock.Flow(tmp_path / "flow", engine=penstock.Spark(spark, partitions=3)) as flow:
-        flow.sql(
-            "CREATE TABLE t (k BIGINT, v BIGINT); CREATE MATERIALIZED VIEW m AS SELECT k, max(v) m FROM t GROUP BY k"
-        )
-        partitions = []
-        for number in range(3):
-            # MAX wants the rows themselves, so all of these go to one partition.
-            rows = spark.range(number * 5_000, number * 5_000 + 5_000).selectExpr("7 AS k", "id AS v")
-            tasks = flow.tick("t", rows).spark_tasks
-            partitions.append(1 + max(task.partition for task in tasks if task.placed))
-        assert partitions[0] == 3
-        assert partitions[-1] > 3
-        assert flow.sql("SELECT * FROM m").to_pylist() == [{"k": 7, "m": 14_999}]
-        assert all(check.equal for check in flow.verify())
+        flow.sql("CREATE TABLE t (k BIGINT, v BIGINT)")
+        yield flow
 
 
-def test_what_the_driver_does_itself_splits_no_partition(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_partition_that_has_too_much_is_split(spark: Any, splitting: penstock.Flow) -> None:
+    flow = splitting
+    flow.sql("CREATE MATERIALIZED VIEW m AS SELECT k, max(v) m FROM t GROUP BY k")
+    partitions = []
+    for number in range(3):
+        # MAX wants the rows themselves, so all of these go to one partition.
+        rows = spark.range(number * 5_000, number * 5_000 + 5_000).selectExpr("7 AS k", "id AS v")
+        tasks = flow.tick("t", rows).spark_tasks
+        partitions.append(1 + max(task.partition for task in tasks if task.placed))
+    assert partitions[0] == 3
+    assert partitions[-1] > 3
+    assert flow.sql("SELECT * FROM m").to_pylist() == [{"k": 7, "m": 14_999}]
+    assert all(check.equal for check in flow.verify())
+
+
+def test_what_the_driver_does_itself_splits_no_partition(splitting: penstock.Flow) -> None:
     """It adds the rows up before it sends them: partitions get ten sums."""
-    monkeypatch.setattr(engine, "SPLIT_ROWS_MIN", 1_000)
-    with penstock.Flow(tmp_path / "flow", engine=penstock.Spark(spark, partitions=3)) as flow:
-        flow.sql(
-            "CREATE TABLE t (k BIGINT, v BIGINT); CREATE MATERIALIZED VIEW s AS SELECT k, sum(v) s FROM t GROUP BY k"
-        )
-        for _ in range(2):
-            tasks = flow.tick("t", pa.table({"k": np.arange(6_000) % 10, "v": np.arange(6_000)})).spark_tasks
-            assert {task.partition for task in tasks if task.placed} == {0, 1, 2}
-            assert [task.rows for task in tasks if not task.placed] == [6_000]
+    splitting.sql("CREATE MATERIALIZED VIEW s AS SELECT k, sum(v) s FROM t GROUP BY k")
+    rows = pa.table({"k": np.arange(6_000) % 10, "v": np.arange(6_000)})
+    for _ in range(2):
+        tasks = splitting.tick("t", rows).spark_tasks
+        assert {task.partition for task in tasks if task.placed} == {0, 1, 2}
+        assert [task.rows for task in tasks if not task.placed] == [6_000]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +12,8 @@ from beside import FEW, few
 from spark.beside_spark import BesideSpark
 from spark.tasks_with import tasks_with
 from tests.random.scenario import Outcome, run_case
-from tests.slt.driver import Driver, read
-from tests.slt.test_slt import FILES, attempt
+from tests.slt.driver import Driver, run_file
+from tests.slt.test_slt import FILES
 from tpch import beside_tpch, data
 
 if TYPE_CHECKING:
@@ -27,19 +26,7 @@ SEEDS = 2
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_sql_files(path: Path, spark: SparkSession, tmp_path: Path) -> None:
-    flow = BesideSpark(tmp_path, spark, path.stem)
-    driver = Driver(flow, "as written")
-    for record in read(path):
-        place = f"{path.name}:{record.line}"
-        given, refusal = attempt(driver, record)
-        if record.kind == "error":
-            assert refusal is not None, f"{place}: should have been refused"
-            assert re.search(record.argument, str(refusal), re.I), f"{place}: the message is: {refusal}"
-            continue
-        assert refusal is None, f"{place}: {refusal}"
-        assert record.kind != "query" or given == record.expected, place
-    driver.finish()
-    flow.close()
+    assert not run_file(path, Driver(BesideSpark(tmp_path, spark, path.stem), "as written"))
 
 
 @pytest.mark.parametrize("limits", ["plain limits", "small limits"])

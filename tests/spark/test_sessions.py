@@ -32,6 +32,12 @@ class Context:
         self._jsc: object | None = object()
         self.master = master
         self.defaultParallelism = 8
+        self.listFiles: list[str] = []
+
+    def addPyFile(self, path: str) -> None:
+        name = Path(path).name
+        assert not any(file.endswith(f"/{name}") for file in self.listFiles), "Spark refuses a second one"
+        self.listFiles.append(f"spark://driver:1/files/{name}")
 
     def stop(self) -> None:
         self._jsc = None
@@ -104,6 +110,16 @@ def test_the_last_who_uses_a_session_ends_it(process: Process) -> None:
     assert c.is_ready  # it was given the session, and has not used it yet
     c.close()
     assert process.active() is None
+
+
+def test_penstock_is_sent_to_a_cluster_once(process: Process) -> None:
+    given: Any = FakeSession("spark://far:7077")
+    for engine in (penstock.Spark(given), penstock.Spark(given)):
+        assert engine.session() is given
+    assert len(given.sparkContext.listFiles) == 1
+    here: Any = FakeSession("local[*]")
+    penstock.Spark(here).session()
+    assert here.sparkContext.listFiles == []
 
 
 def test_flows_that_share_an_engine_close_it_together(process: Process, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 Trouble = Callable[[Any, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-WAIT_S_MAX = 60.0
+WAIT_S_MAX = 60.0  # for a copy, which comes within a second where the machine has time for it
 
 
 def _befalls(task: Any, wave: int) -> bool:
@@ -77,10 +77,12 @@ def _two_finish(
     done = list(task(batches))
     place = Path(folder) / f"copies {wave}"
     place.mkdir(exist_ok=True)
-    (place / str(os.getpid())).touch()
+    mine = place / str(os.getpid())
+    mine.touch()
     until = time.monotonic() + WAIT_S_MAX
     while len(list(place.iterdir())) < 2:
         if time.monotonic() > until:
+            mine.unlink()  # an attempt that has failed is none that the next may take for its copy
             raise RuntimeError("no copy of the task came")
         time.sleep(0.05)
     yield from done

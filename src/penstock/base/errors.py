@@ -450,9 +450,6 @@ class SparkUnavailable(PenstockError):
     sqlstate = "0A000"
 
 
-__all__ = [name for name, value in list(globals().items()) if isinstance(value, type)]
-
-
 class InsufficientPrivilege(PenstockError):
     """The role may not do this."""
 
@@ -475,3 +472,7 @@ class Unsupported(PenstockError):
     """Something of SQL that is not here."""
 
     sqlstate = "0A000"
+
+
+# At the end of the file: what stands below it would not be exported.
+__all__ = [name for name, value in list(globals().items()) if isinstance(value, type)]

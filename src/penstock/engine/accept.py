@@ -13,19 +13,19 @@ from penstock.base.errors import (
     NotNullViolation,
     UniqueViolation,
 )
-from penstock.base.limits import ERROR_ROWS_MAX, ERROR_VALUE_LENGTH_MAX
+from penstock.base.limits import COMBINED_ROWS_MAX, ERROR_ROWS_MAX, ERROR_VALUE_LENGTH_MAX
 from penstock.engine.accept_one import accept_one, upsert_one
 from penstock.engine.catalog import Table
 from penstock.engine.consolidate import consolidated
 from penstock.kernels.hashing import hash_columns
 from penstock.kernels.order import sort_order
 from penstock.kernels.ranges import run_starts
+from penstock.native import kernels
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch, Layout, build
 from penstock.state.grouping import exact_groups, group_rows
 from penstock.state.newest import newest_places, newest_rows
-from penstock.zset.column import equal_rows
-from penstock.zset.taking import take_columns
+from penstock.zset.comparing import equal_at
 from penstock.zset.zset import ZSet, union
 
 
@@ -77,12 +77,11 @@ def _accept_bag(table: Table, delta: ZSet) -> ZSet:
 def _accept_keyed(table: Table, delta: ZSet) -> tuple[ZSet, Batch]:
     """A table with a key: after the epoch each key has one row at most, and what goes was there."""
     assert table.keyed is not None
-    batch, starts = _by_key(table, delta)
-    tidy = _is_tidy(batch, starts)
+    batch, starts, tidy = _by_key(table, delta)
     owners, missing = _look_up(table, batch, starts) if tidy else (starts, starts)
     if not tidy or len(missing):
         # Rows may have come and gone again within the delta: only what is left of them counts.
-        batch, starts = _by_key(table, consolidated(delta, table.schema.types))
+        batch, starts, _ = _by_key(table, consolidated(delta, table.schema.types))
         owners, missing = _look_up(table, batch, starts)
     if len(missing):
         raise missing_row(table, batch.zset(), missing)
@@ -95,22 +94,33 @@ def _accept_keyed(table: Table, delta: ZSet) -> tuple[ZSet, Batch]:
     return batch.zset(), batch
 
 
-def _by_key(table: Table, rows: ZSet) -> tuple[Batch, np.ndarray]:
-    """Rows sorted by key, for each key those that go before those that come; and where each key begins."""
+def _by_key(table: Table, rows: ZSet) -> tuple[Batch, np.ndarray, bool]:
+    """Rows sorted by key, for each key those that go before those that come; where each key begins; and whether
+    each key has one row that goes, or one that comes, or one of each."""
     count, weights = len(rows), rows.weights
     hashes = hash_columns([rows.columns[k] for k in table.key], count)
     if count <= 1:
-        return Batch(hashes, rows.columns, (weights,)), np.zeros(count, np.int64)
-    early = np.argsort(weights > 0, kind="stable")
-    batch = Batch(hashes, rows.columns, (weights,)).take(early[sort_order(hashes[early])])
-    starts = run_starts(batch.hashes)
+        batch, starts = Batch(hashes, rows.columns, (weights,)), np.zeros(count, np.int64)
+        return batch, starts, _is_tidy(batch, starts)
+    order, starts, tidy = _sorted_by_key(hashes, weights)
+    batch = Batch(hashes, rows.columns, (weights,)).take(order)
     if len(starts) < count:
         keys = [batch.columns[k] for k in table.key]
         first = np.repeat(starts, np.diff(np.append(starts, count)))
-        if not all(equal_rows(k.take(first), k).all() for k in keys):
+        if not equal_at(keys, first, keys, np.arange(count)).all():
             exact, starts = exact_groups(batch.hashes, keys)
             batch = batch.take(exact)
-    return batch, starts
+            tidy = None
+    return batch, starts, _is_tidy(batch, starts) if tidy is None else tidy
+
+
+def _sorted_by_key(hashes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool | None]:
+    """The order by hash, what goes first, where each hash begins in it, and whether it is tidy (if that is known)."""
+    if kernels is not None and len(hashes) <= COMBINED_ROWS_MAX:
+        return kernels.by_key(hashes, np.ascontiguousarray(weights))
+    early = np.argsort(weights > 0, kind="stable")
+    order = early[sort_order(hashes[early])]
+    return order, run_starts(hashes[order]), None
 
 
 def _is_tidy(batch: Batch, starts: np.ndarray) -> bool:
@@ -147,12 +157,8 @@ def _same_values(
 ) -> np.ndarray:
     """Row by row, whether all columns are the same; those of the key have been compared to find the row."""
     others = [c for c in range(len(batch.columns)) if c not in table.key]
-    given = take_columns([batch.columns[c] for c in others], rows)
-    there = take_columns([stored.columns[c] for c in others], theirs)
-    same = np.ones(len(rows), np.bool_)
-    for a, b in zip(given, there, strict=True):
-        same &= equal_rows(a, b)
-    return same
+    given, there = [batch.columns[c] for c in others], [stored.columns[c] for c in others]
+    return equal_at(given, rows, there, theirs)
 
 
 def upsert(table: Table, delta: ZSet, pending: ZSet | None) -> ZSet:

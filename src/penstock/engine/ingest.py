@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,9 @@ from penstock.base.errors import InvalidDelta, PenstockError, TypeMismatch, Unde
 from penstock.base.limits import COMBINED_ROWS_MAX, FEW_ROWS_MAX
 from penstock.zset.column import Column, constant, from_pylist
 from penstock.zset.few import Few, Row, is_plain, values_of
+from penstock.zset.intake import Intake
 from penstock.zset.interchange import from_arrow
-from penstock.zset.types import Schema, SqlType
+from penstock.zset.types import BIGINT, Schema, SqlType
 from penstock.zset.weights import constant as constant_weight
 from penstock.zset.weights import is_constant
 from penstock.zset.zset import ZSet
@@ -28,15 +28,6 @@ _DIRECT = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a column of the table stands in a delta."""
-
-    column: int | None  # None: it is absent
-    plain: bool = False  # of exactly the table's type, and numbers as numpy has them
-    direct: bool = False  # pyarrow gives its values as they stand in tuples (zset/few.py)
-
-
 class Matching:
     """Which column of a delta is which of a table's: worked out once for deltas of one Arrow schema."""
 
@@ -45,7 +36,11 @@ class Matching:
         self.table = table
         self.takes_tuples = all(map(is_plain, schema.types))
         self._given: pa.Schema | None = None
-        self._found: tuple[list[Place], int | None] = ([], None)
+        self._found: tuple[list[int | None], int | None] = ([], None)
+        self.intake = Intake(pa.schema([]), ())
+        self.direct: frozenset[int] = (
+            frozenset()
+        )  # columns whose values pyarrow gives as they stand in tuples
 
     def knows(self, data: Any) -> bool:
         """Whether rows of the same Arrow schema were taken before: as they are, so it is no change feed."""
@@ -53,30 +48,31 @@ class Matching:
             isinstance(data, pa.RecordBatch) and self._given is not None and data.schema.equals(self._given)
         )
 
-    def places(self, given: pa.Schema) -> tuple[list[Place], int | None]:
-        """The place of each column, and that of the weights. Raises InvalidDelta or UndefinedColumn."""
+    def places(self, given: pa.Schema) -> tuple[list[int | None], int | None]:
+        """The place of each column (None: it is absent), and that of the weights. Raises InvalidDelta or
+        UndefinedColumn."""
         if self._given is None or not given.equals(self._given):
-            self._found = self._match(given)
+            places, weight = self._found = self._match(given)
+            wanted = [(p, t) for p, t in zip(places, self.schema.types, strict=True) if p is not None]
+            self.intake = Intake(given, wanted if weight is None else [*wanted, (weight, BIGINT)])
+            pairs = [(p, given.field(p).type, t) for p, t in wanted]
+            self.direct = frozenset(p for p, arrow, type in pairs if _is_direct(arrow, type))
             self._given = given
         return self._found
 
-    def _match(self, given: pa.Schema) -> tuple[list[Place], int | None]:
+    def _match(self, given: pa.Schema) -> tuple[list[int | None], int | None]:
         names = given.names
         if len(set(names)) != len(names):
             raise InvalidDelta(f'the delta for "{self.table}" names a column twice')
         lookup = _match_names(set(names), self.schema, self.table)
-        places = []
-        for name, type in zip(self.schema.names, self.schema.types, strict=True):
-            if name not in lookup:
-                places.append(Place(None))
-                continue
-            at = names.index(lookup[name])
-            arrow = given.field(at).type
-            plain = arrow == type.arrow and type.kind == "fixed" and type.id not in _NOT_PLAIN
-            number = arrow == type.arrow and type.kind == "fixed" and type.id in _DIRECT
-            text = type.id == "VARCHAR" and (pa.types.is_string(arrow) or pa.types.is_large_string(arrow))
-            places.append(Place(at, plain, number or text))
+        places = [names.index(lookup[name]) if name in lookup else None for name in self.schema.names]
         return places, names.index(WEIGHT) if WEIGHT in names else None
+
+
+def _is_direct(arrow: pa.DataType, type: SqlType) -> bool:
+    if type.id == "VARCHAR":
+        return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow))
+    return type.id in _DIRECT and bool(arrow == type.arrow)
 
 
 def to_zset(data: Any, matching: Matching, defaults: Sequence[Any]) -> ZSet:
@@ -253,22 +249,28 @@ def _from_arrow(
 ) -> tuple[tuple[Column, ...], np.ndarray]:
     places, weight = matching.places(data.schema)
     schema, count = matching.schema, data.num_rows
-    several = isinstance(data, pa.Table) and data.num_columns and data.column(0).num_chunks > 1
-    if several and 0 < count <= COMBINED_ROWS_MAX:
-        data = data.combine_chunks()
+    taken = matching.intake.take(data) if 0 < count <= COMBINED_ROWS_MAX else {}
+    if len(taken) < data.num_columns:
+        several = isinstance(data, pa.Table) and data.num_columns and data.column(0).num_chunks > 1
+        if several and 0 < count <= COMBINED_ROWS_MAX:
+            data = data.combine_chunks()
     columns = []
     for i, place in enumerate(places):
         type = schema.types[i]
-        if place.column is None:
+        if place is None:
             columns.append(constant(type, defaults[i], count))
             continue
-        array = data.column(place.column)
-        found = _plain_column(array, type) if place.plain else None
+        found = taken.get(place)
         if found is None:
-            found = arrow_column(array, type, schema.names[i], matching.table)
+            array = data.column(place)
+            found = _plain_column(array, type) if array.type == type.arrow else None
+            if found is None:
+                found = arrow_column(array, type, schema.names[i], matching.table)
         columns.append(found)
     if weight is None:
         return tuple(columns), constant_weight(1, count)
+    if weight in taken and taken[weight].valid is None:
+        return tuple(columns), taken[weight].values
     return tuple(columns), _whole_numbers(data.column(weight)).to_numpy().copy()
 
 
@@ -278,12 +280,12 @@ def _few_from_arrow(data: pa.Table | pa.RecordBatch, matching: Matching, default
     schema, arrays, count = matching.schema, data.columns, data.num_rows
     columns = []
     for i, place in enumerate(places):
-        if place.column is None:
+        if place is None:
             columns.append(values_of(constant(schema.types[i], defaults[i], count)))
-        elif place.direct:
-            columns.append(arrays[place.column].to_pylist())
+        elif place in matching.direct:
+            columns.append(arrays[place].to_pylist())
         else:
-            array, name = arrays[place.column], schema.names[i]
+            array, name = arrays[place], schema.names[i]
             columns.append(values_of(arrow_column(array, schema.types[i], name, matching.table)))
     rows = list(zip(*columns, strict=True)) if columns else [()] * count
     if weight is None:
@@ -300,7 +302,9 @@ def _whole_numbers(weights: pa.Array | pa.ChunkedArray) -> pa.Array | pa.Chunked
 
 
 def _plain_column(array: pa.Array | pa.ChunkedArray, type: SqlType) -> Column | None:
-    """Numbers of exactly the table's type, none NULL: their bytes, copied. None for any others."""
+    """Numbers as numpy has them, none NULL: their bytes, copied. None for any others."""
+    if type.kind != "fixed" or type.id in _NOT_PLAIN:
+        return None
     if isinstance(array, pa.ChunkedArray):
         if array.num_chunks != 1:
             return None

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.base.limits import FEW_ROWS_MAX, HASH_WORDS_BYTES_MAX
+from penstock.native import kernels
 from penstock.zset.column import Column
 
 HASH_VERSION = 1
@@ -39,12 +40,25 @@ def hash_columns(columns: Sequence[Column], count: int) -> np.ndarray:
         return np.zeros(count, np.uint64)
     if count <= FEW_ROWS_MAX:
         return np.array(hash_few(columns, count), np.uint64)
+    if kernels is not None:
+        found = _hash_compiled(columns, count)
+        if found is not None:
+            return found
     hashes = _hash_column(columns[0], count)
     for column in columns[1:]:
         hashes = _mix((hashes * _S3) ^ _hash_column(column, count))
     if COLLIDE_BITS is not None:
         hashes = hashes & np.uint64(_MASK ^ (_MASK >> COLLIDE_BITS))
     return hashes
+
+
+def _hash_compiled(columns: Sequence[Column], count: int) -> np.ndarray | None:
+    """`hash_columns` in compiled code; None where it does not know a type, or a text is long."""
+    kept = _MASK if COLLIDE_BITS is None else _MASK ^ (_MASK >> COLLIDE_BITS)
+    try:
+        return kernels.hash(columns, count, HASH_WORDS_BYTES_MAX, kept)
+    except TypeError:
+        return None
 
 
 def hash_few(columns: Sequence[Column], count: int) -> list[int]:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.native import kernels
 from penstock.zset.column import Column
 
 _TOP_BIT = np.uint64(1 << 63)
@@ -40,15 +41,15 @@ def sort_order(hashes: np.ndarray) -> np.ndarray:
     >>> sort_order(np.array([5, 1, 5], np.uint64)).tolist()
     [1, 0, 2]
     """
-    if not _PACKED_ROWS_MIN <= len(hashes) <= _PACKED_ROWS_MAX:
-        return np.argsort(hashes, kind="stable")
-    return _sort_packed(hashes)[0]
+    return sorted_hashes(hashes)[0]
 
 
 def sorted_hashes(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """`sort_order`, and the hashes in that order."""
     if _PACKED_ROWS_MIN <= len(hashes) <= _PACKED_ROWS_MAX:
         return _sort_packed(hashes)
+    if kernels is not None and len(hashes) < _PACKED_ROWS_MIN and hashes.dtype == np.uint64:
+        return kernels.sort(np.ascontiguousarray(hashes))
     order = np.argsort(hashes, kind="stable")
     return order, hashes[order]
 

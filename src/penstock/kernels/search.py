@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.base.limits import GUESSED_HASHES_MIN, GUESSED_NEEDLES_MIN
+from penstock.native import kernels
 
 _GUESSES = 3
 _WINDOW = 32  # rows around the last guess: a power of two
@@ -22,6 +23,8 @@ def lower_bounds(hashes: np.ndarray, needles: np.ndarray) -> np.ndarray:
     >>> lower_bounds(np.array([3, 5, 5, 8], np.uint64), np.array([5, 9, 1], np.uint64)).tolist()
     [1, 4, 0]
     """
+    if kernels is not None:
+        return kernels.lower_bounds(hashes, needles)
     if len(hashes) < GUESSED_HASHES_MIN or len(needles) < GUESSED_NEEDLES_MIN:
         return hashes.searchsorted(needles)
     places = guess(hashes, needles)

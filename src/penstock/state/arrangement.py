@@ -26,6 +26,7 @@ from penstock.base.limits import (
 )
 from penstock.kernels.ranges import expand
 from penstock.kernels.search import lower_bounds
+from penstock.native import kernels
 from penstock.state import measures as m
 from penstock.state.batch import Batch, Layout, merge
 from penstock.state.few_groups import Added, FewGroups, batch_of_groups
@@ -305,6 +306,11 @@ def probe_batch(
         return None
     if len(hashes) == 1:
         return _probe_one(layout, batch, hashes[0], keys)
+    if kernels is not None:
+        try:
+            return kernels.probe(found, hashes, keys, [batch.columns[p] for p in layout.compared])
+        except TypeError:  # nested values, integers of more than 64 bits
+            pass
     low = lower_bounds(found, hashes)
     there = low < len(found)
     if not there.all():

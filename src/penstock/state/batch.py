@@ -22,7 +22,8 @@ from penstock.kernels.ranges import run_starts
 from penstock.state import measures as m
 from penstock.state.grouping import exact_groups
 from penstock.state.measures import Measure
-from penstock.zset.column import Column, concat, empty, equal_rows
+from penstock.zset.column import Column, concat, empty
+from penstock.zset.comparing import equal_at
 from penstock.zset.taking import take_columns
 from penstock.zset.types import SqlType
 from penstock.zset.zset import ZSet
@@ -189,7 +190,7 @@ def _consolidated(layout: Layout, batch: Batch, cancel: bool) -> Batch:
 def _merge_runs(batch: Batch, starts: np.ndarray) -> Batch:
     """Adjacent rows of one hash added up, after checking that they really are equal."""
     first = np.repeat(starts, np.diff(np.append(starts, len(batch))))
-    same = _equal_at(batch.columns, first, np.arange(len(batch)))
+    same = equal_at(batch.columns, first, batch.columns, np.arange(len(batch)))
     if not same.all():  # a collision of different keys: group by the values themselves
         order, starts = exact_groups(batch.hashes, batch.columns)
         batch = batch.take(order)
@@ -206,7 +207,7 @@ def _last_of_each_key(layout: Layout, batch: Batch) -> Batch:
         return batch
     keys = [batch.columns[k] for k in layout.key]
     first = np.repeat(starts, np.diff(np.append(starts, len(batch))))
-    if not _equal_at(keys, first, np.arange(len(batch))).all():
+    if not equal_at(keys, first, keys, np.arange(len(batch))).all():
         order, starts = exact_groups(batch.hashes, keys)
         batch = batch.take(order)
     ends = np.append(starts[1:], len(batch)) - 1
@@ -238,16 +239,9 @@ def _merge_equal_rows(batch: Batch) -> Batch:
     same = (batch.hashes[1:] == batch.hashes[:-1]) & (identity[1:] == identity[:-1])
     starts = np.flatnonzero(np.concatenate(([True], ~same)))
     first = np.repeat(starts, np.diff(np.append(starts, len(batch))))
-    if not _equal_at(batch.columns, first, np.arange(len(batch))).all():
+    if not equal_at(batch.columns, first, batch.columns, np.arange(len(batch))).all():
         exact, starts = exact_groups(batch.hashes, batch.columns)
         batch = batch.take(exact)
     merged = batch.take(starts)
     merged.measures = tuple([m.sum_groups(x, starts) for x in batch.measures])
     return merged
-
-
-def _equal_at(columns: Sequence[Column], a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    same = np.ones(len(a), np.bool_)
-    for column in columns:
-        same &= equal_rows(column.take(a), column.take(b))
-    return same

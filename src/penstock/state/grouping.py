@@ -10,7 +10,8 @@ import numpy as np
 from penstock.kernels.hashing import hash_columns, is_exact
 from penstock.kernels.order import lexsort, order_code, sorted_hashes
 from penstock.kernels.ranges import run_starts
-from penstock.zset.column import Column, equal_rows
+from penstock.zset.column import Column
+from penstock.zset.comparing import equal_at
 
 _ZERO = np.zeros(1, np.int64)
 
@@ -62,14 +63,9 @@ def group_rows(columns: Sequence[Column], count: int) -> Groups:
 
 def _runs_are_equal(columns: Sequence[Column], order: np.ndarray, starts: np.ndarray) -> bool:
     """Whether each row equals the one before it in the order, but for those that begin a run."""
-    begins = np.zeros(len(order), np.bool_)
-    begins[starts] = True
-    for column in columns:
-        rows = column.take(order)
-        same = equal_rows(rows.slice(1, len(rows)), rows.slice(0, len(rows) - 1))
-        if not (same | begins[1:]).all():
-            return False
-    return True
+    same = equal_at(columns, order[1:], columns, order[:-1])
+    same[starts[1:] - 1] = True
+    return bool(same.all())
 
 
 def exact_groups(hashes: np.ndarray, columns: Sequence[Column]) -> tuple[np.ndarray, np.ndarray]:

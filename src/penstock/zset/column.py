@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from penstock.zset.types import SqlType
 
 _INT64 = pa.int64()
+_TEXTS = (pa.large_string(), pa.large_binary())
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 # One row of a short array is taken as a slice: a tenth of the cost of take. A slice keeps the whole
@@ -27,7 +28,9 @@ _SLICED_ROWS_MAX = 1024
 class Column:
     """Values of one SQL type. Never changed after it is made."""
 
-    __slots__ = ("type", "valid", "values")
+    __slots__ = ("_text", "type", "valid", "values")
+
+    _text: tuple[int, int, int, int, int]  # what text_buffers() has told: of text that compiled code has seen
 
     def __init__(self, type: SqlType, values: Any, valid: np.ndarray | None = None) -> None:
         self.type = type
@@ -73,6 +76,22 @@ class Column:
         """True where the value is NULL."""
         valid = self.validity()
         return np.zeros(len(self), np.bool_) if valid is None else ~valid
+
+    def text_buffers(self) -> tuple[int, int, int, int, int]:
+        """For compiled code: where offsets, bytes and validity bits of text lie (0: there are none), the first row
+        in them, and the number of rows. Raises TypeError if the values are of another kind."""
+        array = self.values
+        if self.type.arrow not in _TEXTS:
+            raise TypeError(f"{self.type} is not held as text")
+        validity, offsets, data = array.buffers()
+        self._text = (
+            offsets.address if offsets is not None else 0,
+            data.address if data is not None else 0,
+            validity.address if validity is not None and array.null_count else 0,
+            array.offset,
+            len(array),
+        )
+        return self._text
 
     def nbytes(self) -> int:
         """Bytes of memory that the values take."""

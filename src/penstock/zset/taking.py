@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.native import kernels
 from penstock.zset.column import Column, as_indices, take_arrow
 from penstock.zset.types import SqlType
 
@@ -96,8 +97,12 @@ def take_columns(columns: Sequence[Column], index: np.ndarray) -> list[Column]:
     """
     if len(index) == 1:
         return [c.take(index) for c in columns]
+    if kernels is not None:
+        taken = _take_compiled(columns, index)
+        if taken is not None:
+            return taken
     indices = None
-    taken: list[Column] = []
+    taken = []
     for column in columns:
         type = column.type
         if type.kind != "arrow":
@@ -110,3 +115,34 @@ def take_columns(columns: Sequence[Column], index: np.ndarray) -> list[Column]:
                 indices = as_indices(index)
             taken.append(Column(type, take_arrow(column.values, indices)))
     return taken
+
+
+def _take_compiled(columns: Sequence[Column], index: np.ndarray) -> list[Column] | None:
+    """`take_columns` in one call of compiled code; None if there is a column that it does not know."""
+    at_once = [c for c in columns if c.__class__ is Column]
+    try:
+        found = iter(kernels.take(at_once, index))
+    except TypeError:  # nested values, integers of more than 64 bits, row numbers that are not int64
+        return None
+    taken = []
+    for column in columns:
+        if column.__class__ is Column:
+            parts = next(found)
+            made = (
+                Column(column.type, *parts)
+                if len(parts) == 2
+                else text_column(column.type, len(index), *parts)
+            )
+            taken.append(made)
+        else:
+            taken.append(column.take(index))
+    return taken
+
+
+def text_column(
+    type: SqlType, count: int, offsets: np.ndarray, data: bytes, bits: bytes | None, nulls: int
+) -> Column:
+    """A column from what compiled code gives for text."""
+    validity = pa.py_buffer(bits) if nulls else None
+    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return Column(type, pa.Array.from_buffers(type.arrow, count, buffers, nulls))

@@ -1,4 +1,4 @@
-"""psql, the one that comes with the embedded PostgreSQL of the set-up. Its commands (`\\d`) are in test_catalog.py.
+"""psql, the one that comes with the embedded PostgreSQL of the set-up. Its commands (`\\d`) are in ../catalog/test_catalog_psql.py.
 
 It has one format, text; binary comes and goes through COPY.
 """

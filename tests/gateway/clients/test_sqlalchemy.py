@@ -1,4 +1,4 @@
-"""SQLAlchemy, through psycopg: the checklist, tables made by it and the ORM on them; reflection is in ../test_catalog.py."""
+"""SQLAlchemy, through psycopg: the checklist, tables made by it and the ORM on them; reflection is in ../catalog/test_catalog_libraries.py."""
 
 from __future__ import annotations
 

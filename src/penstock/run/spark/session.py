@@ -295,10 +295,12 @@ def is_data_frame(value: object) -> bool:
 def _send_penstock(session: SparkSession) -> None:
     """Have the same penstock in the tasks of a cluster. On this machine they find the one that is here."""
     context = session.sparkContext
-    if is_here(context.master or ""):
+    name = f"penstock-{VERSION}.zip"
+    # Spark refuses a second file of the same name: the flows of a context share the first.
+    if is_here(context.master or "") or any(sent.endswith(f"/{name}") for sent in context.listFiles):
         return
     package = Path(__file__).parents[2]
-    archive = Path(tempfile.mkdtemp(prefix="penstock-")) / f"penstock-{VERSION}.zip"
+    archive = Path(tempfile.mkdtemp(prefix="penstock-")) / name
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
         for path in sorted(package.rglob("*")):
             if path.suffix in (".py", ".typed"):

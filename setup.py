@@ -1,0 +1,19 @@
+"""Builds the compiled inner loops, where there is a C compiler; all else is in pyproject.toml.
+
+They are optional: without a compiler, or without Python's headers, penstock is installed without them, and does the
+same in numpy.
+"""
+
+import numpy
+from setuptools import Extension, setup
+
+setup(
+    ext_modules=[
+        Extension(
+            "penstock.native._kernels",
+            ["src/penstock/native/_kernels.c"],
+            include_dirs=[numpy.get_include()],
+            optional=True,
+        )
+    ]
+)

@@ -1,0 +1,1205 @@
+/* The inner loops of ticks of some hundred rows, compiled.
+
+   Every function here does what a function in numpy and Arrow does elsewhere in the package, to the
+   bit, and is called in its place where this file could be compiled (penstock/native/__init__.py). What is
+   gained is not arithmetic: numpy and Arrow cost microseconds a call and a column, and they visit
+   stored rows one column after the other, waiting for memory each time. Here one call takes all columns,
+   and asks for the memory of the next rows while it looks at these.
+
+   A column comes as a penstock.zset.column.Column: numbers are numpy arrays of 1, 2, 4 or 8 bytes, text is an
+   Arrow array of 64-bit offsets whose buffers Column.text_buffers() tells. Whoever calls has made sure that
+   the column is one of these (native.fits); a column that is not raises TypeError. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#include <numpy/arrayobject.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "words of text are hashed as little-endian machines have them"
+#endif
+
+#define BLOCK 16            /* rows that are asked for ahead */
+#define GIL_ROWS 8192       /* from here on other threads may run meanwhile */
+
+#if defined(__GNUC__) || defined(__clang__)
+#define PREFETCH(p) __builtin_prefetch((const void *)(p))
+#else
+#define PREFETCH(p) ((void)(p))
+#endif
+
+static PyObject *s_values, *s_valid, *s_text, *s_text_buffers;
+
+typedef struct {
+    int text;               /* 1: offsets, data and a bitmap; 0: numbers of `width` bytes */
+    int is_float;
+    int width;
+    npy_intp count;
+    npy_intp stride;        /* between numbers */
+    const char *data;
+    const uint8_t *valid;   /* numbers: a byte for each, or NULL */
+    npy_intp valid_stride;
+    const int64_t *offsets; /* text: begins at the array's own first row */
+    const uint8_t *bitmap;  /* text: or NULL */
+    int64_t bitmap_start;
+    PyObject *hold, *hold_valid;
+} Col;
+
+static void col_close(Col *c)
+{
+    Py_XDECREF(c->hold);
+    Py_XDECREF(c->hold_valid);
+    c->hold = c->hold_valid = NULL;
+}
+
+static int col_open_text(PyObject *column, Col *c)
+{
+    /* (address of offsets, of data, of the bitmap or 0, first row, rows): numbers, kept by the column */
+    PyObject *told = PyObject_GetAttr(column, s_text);
+    if (told == NULL) {
+        PyErr_Clear();
+        told = PyObject_CallMethodNoArgs(column, s_text_buffers);
+        if (told == NULL)
+            return -1;
+    }
+    if (!PyTuple_CheckExact(told) || PyTuple_GET_SIZE(told) != 5) {
+        Py_DECREF(told);
+        PyErr_SetString(PyExc_TypeError, "not the buffers of a text column");
+        return -1;
+    }
+    uint64_t part[5];
+    for (int i = 0; i < 5; i++) {
+        part[i] = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(told, i));
+        if (part[i] == (uint64_t)-1 && PyErr_Occurred()) {
+            Py_DECREF(told);
+            return -1;
+        }
+    }
+    Py_DECREF(told);
+    c->text = 1;
+    c->offsets = (const int64_t *)(uintptr_t)part[0] + part[3];
+    c->data = (const char *)(uintptr_t)part[1];
+    c->bitmap = (const uint8_t *)(uintptr_t)part[2];
+    c->bitmap_start = (int64_t)part[3];
+    c->count = (npy_intp)part[4];
+    return 0;
+}
+
+static int col_open(PyObject *column, Col *c)
+{
+    memset(c, 0, sizeof *c);
+    PyObject *values = PyObject_GetAttr(column, s_values);
+    if (values == NULL)
+        return -1;
+    c->hold = values;
+    if (!PyArray_Check(values)) {
+        if (col_open_text(column, c) < 0) {
+            col_close(c);
+            return -1;
+        }
+        return 0;
+    }
+    PyArrayObject *array = (PyArrayObject *)values;
+    int type = PyArray_TYPE(array);
+    if (PyArray_NDIM(array) != 1 || type == NPY_OBJECT || PyArray_ITEMSIZE(array) > 8) {
+        col_close(c);
+        PyErr_SetString(PyExc_TypeError, "not a column of plain numbers");
+        return -1;
+    }
+    c->data = PyArray_BYTES(array);
+    c->count = PyArray_DIM(array, 0);
+    c->stride = PyArray_STRIDE(array, 0);
+    c->width = (int)PyArray_ITEMSIZE(array);
+    c->is_float = type == NPY_FLOAT || type == NPY_DOUBLE;
+    PyObject *valid = PyObject_GetAttr(column, s_valid);
+    if (valid == NULL) {
+        col_close(c);
+        return -1;
+    }
+    if (valid == Py_None) {
+        Py_DECREF(valid);
+        return 0;
+    }
+    c->hold_valid = valid;
+    if (!PyArray_Check(valid) || PyArray_NDIM((PyArrayObject *)valid) != 1 ||
+        PyArray_ITEMSIZE((PyArrayObject *)valid) != 1 || PyArray_DIM((PyArrayObject *)valid, 0) != c->count) {
+        col_close(c);
+        PyErr_SetString(PyExc_TypeError, "not a mask of a column");
+        return -1;
+    }
+    c->valid = (const uint8_t *)PyArray_BYTES((PyArrayObject *)valid);
+    c->valid_stride = PyArray_STRIDE((PyArrayObject *)valid, 0);
+    return 0;
+}
+
+static void cols_close(Col *cols, Py_ssize_t n)
+{
+    for (Py_ssize_t i = 0; i < n; i++)
+        col_close(&cols[i]);
+    PyMem_Free(cols);
+}
+
+/* A list or tuple of columns; NULL with an error set if one of them is of another kind. */
+static Col *cols_open(PyObject *sequence, Py_ssize_t *n)
+{
+    PyObject *fast = PySequence_Fast(sequence, "columns must be a sequence");
+    if (fast == NULL)
+        return NULL;
+    *n = PySequence_Fast_GET_SIZE(fast);
+    Col *cols = PyMem_Calloc(*n ? *n : 1, sizeof(Col));
+    if (cols == NULL) {
+        Py_DECREF(fast);
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < *n; i++) {
+        if (col_open(PySequence_Fast_GET_ITEM(fast, i), &cols[i]) < 0) {
+            cols_close(cols, i);
+            Py_DECREF(fast);
+            return NULL;
+        }
+    }
+    Py_DECREF(fast);
+    return cols;
+}
+
+static inline int bit(const uint8_t *bitmap, int64_t at)
+{
+    return bitmap[at >> 3] >> (at & 7) & 1;
+}
+
+static inline int col_valid(const Col *c, npy_intp row)
+{
+    if (c->text)
+        return c->bitmap == NULL || bit(c->bitmap, c->bitmap_start + row);
+    return c->valid == NULL || c->valid[row * c->valid_stride];
+}
+
+static inline void col_prefetch(const Col *c, npy_intp row)
+{
+    if (c->text) {
+        PREFETCH(c->offsets + row);
+        if (c->bitmap != NULL)
+            PREFETCH(c->bitmap + ((c->bitmap_start + row) >> 3));
+    } else {
+        PREFETCH(c->data + row * c->stride);
+        if (c->valid != NULL)
+            PREFETCH(c->valid + row * c->valid_stride);
+    }
+}
+
+static inline void col_prefetch_text(const Col *c, npy_intp row)
+{
+    const char *from = c->data + c->offsets[row];
+    PREFETCH(from);
+    if (c->offsets[row + 1] - c->offsets[row] > 48)
+        PREFETCH(from + 63);
+}
+
+static inline uint64_t load(const char *p, int width)
+{
+    switch (width) {
+    case 8: { uint64_t v; memcpy(&v, p, 8); return v; }
+    case 4: { uint32_t v; memcpy(&v, p, 4); return v; }
+    case 2: { uint16_t v; memcpy(&v, p, 2); return v; }
+    default: return (uint8_t)*p;
+    }
+}
+
+static inline double load_float(const char *p, int width)
+{
+    if (width == 8) { double v; memcpy(&v, p, 8); return v; }
+    float v;
+    memcpy(&v, p, 4);
+    return v;
+}
+
+/* The same value, or NULL on both sides. NaN equals NaN, -0.0 equals 0.0. */
+static inline int same(const Col *a, npy_intp i, const Col *b, npy_intp j)
+{
+    int there = col_valid(a, i);
+    if (there != col_valid(b, j))
+        return 0;
+    if (!there)
+        return 1;
+    if (a->text) {
+        int64_t from = a->offsets[i], length = a->offsets[i + 1] - from;
+        if (length != b->offsets[j + 1] - b->offsets[j])
+            return 0;
+        return length == 0 || memcmp(a->data + from, b->data + b->offsets[j], (size_t)length) == 0;
+    }
+    const char *p = a->data + i * a->stride, *q = b->data + j * b->stride;
+    if (a->is_float) {
+        double x = load_float(p, a->width), y = load_float(q, b->width);
+        return x == y || (x != x && y != y);
+    }
+    return load(p, a->width) == load(q, b->width);
+}
+
+static int comparable(const Col *a, const Col *b)
+{
+    return a->text == b->text && a->width == b->width && a->is_float == b->is_float;
+}
+
+/* An array of int64 without gaps, or an error. Borrowed. */
+static const int64_t *int64s(PyObject *object, npy_intp *count)
+{
+    if (!PyArray_Check(object) || PyArray_TYPE((PyArrayObject *)object) != NPY_INT64 ||
+        PyArray_NDIM((PyArrayObject *)object) != 1 || !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)object)) {
+        PyErr_SetString(PyExc_TypeError, "row numbers must be a plain array of int64");
+        return NULL;
+    }
+    *count = PyArray_DIM((PyArrayObject *)object, 0);
+    return (const int64_t *)PyArray_DATA((PyArrayObject *)object);
+}
+
+static const uint64_t *uint64s(PyObject *object, npy_intp *count)
+{
+    if (!PyArray_Check(object) || PyArray_TYPE((PyArrayObject *)object) != NPY_UINT64 ||
+        PyArray_NDIM((PyArrayObject *)object) != 1 || !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)object)) {
+        PyErr_SetString(PyExc_TypeError, "hashes must be a plain array of uint64");
+        return NULL;
+    }
+    *count = PyArray_DIM((PyArrayObject *)object, 0);
+    return (const uint64_t *)PyArray_DATA((PyArrayObject *)object);
+}
+
+static PyObject *new_array(int type, npy_intp count)
+{
+    return PyArray_SimpleNew(1, &count, type);
+}
+
+static int rows_within(const int64_t *rows, npy_intp count, npy_intp limit)
+{
+    uint64_t worst = 0;
+    for (npy_intp i = 0; i < count; i++)
+        worst |= (uint64_t)((uint64_t)rows[i] >= (uint64_t)limit);
+    if (worst) {
+        PyErr_SetString(PyExc_IndexError, "a row number lies outside of its column");
+        return 0;
+    }
+    return 1;
+}
+
+/* -- take ------------------------------------------------------------------------------------------ */
+
+static void take_numbers(const Col *c, const int64_t *rows, npy_intp count, char *out)
+{
+#define TAKE(T)                                                                                    \
+    for (npy_intp i = 0; i < count; i++) {                                                         \
+        if (i + BLOCK < count)                                                                     \
+            PREFETCH(c->data + rows[i + BLOCK] * c->stride);                                       \
+        memcpy(out + i * sizeof(T), c->data + rows[i] * c->stride, sizeof(T));                     \
+    }
+    switch (c->width) {
+    case 8: TAKE(uint64_t); break;
+    case 4: TAKE(uint32_t); break;
+    case 2: TAKE(uint16_t); break;
+    default: TAKE(uint8_t);
+    }
+}
+
+static PyObject *take_number_column(const Col *c, const int64_t *rows, npy_intp count)
+{
+    PyArray_Descr *kind = PyArray_DESCR((PyArrayObject *)c->hold);
+    Py_INCREF(kind);
+    PyObject *values = PyArray_NewFromDescr(&PyArray_Type, kind, 1, &count, NULL, NULL, 0, NULL);
+    if (values == NULL)
+        return NULL;
+    take_numbers(c, rows, count, PyArray_BYTES((PyArrayObject *)values));
+    if (c->valid == NULL)
+        return Py_BuildValue("(NO)", values, Py_NewRef(Py_None));
+    PyObject *valid = new_array(NPY_BOOL, count);
+    if (valid == NULL) {
+        Py_DECREF(values);
+        return NULL;
+    }
+    uint8_t *mask = (uint8_t *)PyArray_BYTES((PyArrayObject *)valid);
+    for (npy_intp i = 0; i < count; i++)
+        mask[i] = c->valid[rows[i] * c->valid_stride];
+    return Py_BuildValue("(NN)", values, valid);
+}
+
+/* (offsets, bytes, bitmap or None, how many are NULL) */
+static PyObject *take_text_column(const Col *c, const int64_t *rows, npy_intp count)
+{
+    PyObject *places = new_array(NPY_INT64, count + 1), *data = NULL, *bitmap = NULL;
+    if (places == NULL)
+        return NULL;
+    int64_t *offsets = (int64_t *)PyArray_DATA((PyArrayObject *)places), total = 0;
+    offsets[0] = 0;
+    for (npy_intp i = 0; i < count; i++) {
+        if (i + BLOCK < count)
+            PREFETCH(c->offsets + rows[i + BLOCK]);
+        int64_t from = c->offsets[rows[i]], to = c->offsets[rows[i] + 1];
+        PREFETCH(c->data + from);
+        total += to - from;
+        offsets[i + 1] = total;
+    }
+    data = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)total);
+    if (data == NULL)
+        goto failed;
+    char *out = PyBytes_AS_STRING(data);
+    for (npy_intp i = 0; i < count; i++) {
+        if (i + BLOCK < count)
+            PREFETCH(c->data + c->offsets[rows[i + BLOCK]]);
+        memcpy(out + offsets[i], c->data + c->offsets[rows[i]], (size_t)(offsets[i + 1] - offsets[i]));
+    }
+    if (c->bitmap == NULL)
+        return Py_BuildValue("(NNOi)", places, data, Py_None, 0);
+    bitmap = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)((count + 7) / 8));
+    if (bitmap == NULL)
+        goto failed;
+    uint8_t *bits = (uint8_t *)PyBytes_AS_STRING(bitmap);
+    memset(bits, 0, (size_t)((count + 7) / 8));
+    npy_intp present = 0;
+    for (npy_intp i = 0; i < count; i++) {
+        int there = bit(c->bitmap, c->bitmap_start + rows[i]);
+        bits[i >> 3] |= (uint8_t)(there << (i & 7));
+        present += there;
+    }
+    return Py_BuildValue("(NNNn)", places, data, bitmap, (Py_ssize_t)(count - present));
+failed:
+    Py_DECREF(places);
+    Py_XDECREF(data);
+    return NULL;
+}
+
+PyDoc_STRVAR(take_doc, "take(columns, rows): for each column (values, mask) or (offsets, bytes, bitmap, nulls).");
+static PyObject *take(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 2) {
+        PyErr_SetString(PyExc_TypeError, "take(columns, rows)");
+        return NULL;
+    }
+    npy_intp count;
+    const int64_t *rows = int64s(args[1], &count);
+    if (rows == NULL)
+        return NULL;
+    Py_ssize_t n;
+    Col *cols = cols_open(args[0], &n);
+    if (cols == NULL)
+        return NULL;
+    PyObject *found = PyList_New(n);
+    npy_intp checked = -1;
+    for (Py_ssize_t i = 0; found != NULL && i < n; i++) {
+        if (cols[i].count != checked) {
+            if (!rows_within(rows, count, cols[i].count)) {
+                Py_CLEAR(found);
+                break;
+            }
+            checked = cols[i].count;
+        }
+        PyObject *one = cols[i].text ? take_text_column(&cols[i], rows, count)
+                                     : take_number_column(&cols[i], rows, count);
+        if (one == NULL) {
+            Py_CLEAR(found);
+            break;
+        }
+        PyList_SET_ITEM(found, i, one);
+    }
+    cols_close(cols, n);
+    return found;
+}
+
+/* -- equal ----------------------------------------------------------------------------------------- */
+
+/* Whether all columns are the same, row by row; `left` or `right` NULL: the rows as they stand. */
+static void equal_block(const Col *a, const int64_t *left, const Col *b, const int64_t *right, Py_ssize_t n,
+                        npy_intp start, npy_intp stop, uint8_t *out)
+{
+    for (npy_intp i = start; i < stop; i++) {
+        npy_intp l = left ? left[i] : i, r = right ? right[i] : i;
+        for (Py_ssize_t k = 0; k < n; k++) {
+            col_prefetch(&a[k], l);
+            col_prefetch(&b[k], r);
+        }
+    }
+    for (Py_ssize_t k = 0; k < n; k++)
+        if (a[k].text)
+            for (npy_intp i = start; i < stop; i++) {
+                col_prefetch_text(&a[k], left ? left[i] : i);
+                col_prefetch_text(&b[k], right ? right[i] : i);
+            }
+    for (npy_intp i = start; i < stop; i++) {
+        npy_intp l = left ? left[i] : i, r = right ? right[i] : i;
+        uint8_t alike = 1;
+        for (Py_ssize_t k = 0; alike && k < n; k++)
+            alike = (uint8_t)same(&a[k], l, &b[k], r);
+        out[i] = alike;
+    }
+}
+
+static int check_rows(PyObject *rows, const Col *cols, Py_ssize_t n, npy_intp *count, const int64_t **found)
+{
+    if (rows == Py_None) {
+        *found = NULL;
+        *count = n ? cols[0].count : 0;
+    } else if ((*found = int64s(rows, count)) == NULL)
+        return 0;
+    for (Py_ssize_t k = 0; k < n; k++)
+        if (*found ? !rows_within(*found, *count, cols[k].count) : cols[k].count != *count) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_ValueError, "columns of different lengths");
+            return 0;
+        }
+    return 1;
+}
+
+PyDoc_STRVAR(equal_doc, "equal(left columns, rows or None, right columns, rows or None): a mask.");
+static PyObject *equal(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 4) {
+        PyErr_SetString(PyExc_TypeError, "equal(left, rows, right, rows)");
+        return NULL;
+    }
+    Py_ssize_t n = 0, m = 0;
+    PyObject *found = NULL;
+    Col *b = NULL, *a = cols_open(args[0], &n);
+    if (a == NULL || (b = cols_open(args[2], &m)) == NULL)
+        goto done;
+    npy_intp count, other;
+    const int64_t *left, *right;
+    if (!check_rows(args[1], a, n, &count, &left) || !check_rows(args[3], b, m, &other, &right))
+        goto done;
+    if (n != m || count != other) {
+        PyErr_SetString(PyExc_ValueError, "two sides of different sizes");
+        goto done;
+    }
+    for (Py_ssize_t k = 0; k < n; k++)
+        if (!comparable(&a[k], &b[k])) {
+            PyErr_SetString(PyExc_TypeError, "columns of different types");
+            goto done;
+        }
+    found = new_array(NPY_BOOL, count);
+    if (found == NULL)
+        goto done;
+    uint8_t *out = (uint8_t *)PyArray_BYTES((PyArrayObject *)found);
+    PyThreadState *state = count >= GIL_ROWS ? PyEval_SaveThread() : NULL;
+    for (npy_intp start = 0; start < count; start += BLOCK)
+        equal_block(a, left, b, right, n, start, start + BLOCK < count ? start + BLOCK : count, out);
+    if (state)
+        PyEval_RestoreThread(state);
+done:
+    if (a)
+        cols_close(a, n);
+    if (b)
+        cols_close(b, m);
+    return found;
+}
+
+/* -- search ---------------------------------------------------------------------------------------- */
+
+static inline npy_intp clamp(double place, npy_intp count)
+{
+    if (!(place > 0))
+        return 0;
+    return place >= (double)(count - 1) ? count - 1 : (npy_intp)place;
+}
+
+/* The first place whose hash is not below the needle, from a guess on: doubling steps, then halving. */
+static inline npy_intp settle(const uint64_t *hashes, npy_intp count, uint64_t needle, npy_intp guess)
+{
+    npy_intp low, high, step = 1;
+    if (hashes[guess] < needle) {
+        low = guess + 1;
+        high = low;
+        while (high < count && hashes[high] < needle) {
+            low = high + 1;
+            high += step;
+            step *= 2;
+        }
+        if (high > count)
+            high = count;
+    } else {
+        high = guess;
+        low = guess;
+        while (low > 0 && hashes[low - 1] >= needle) {
+            high = low - 1;
+            low = low - step > 0 ? low - step : 0;
+            step *= 2;
+            if (low == 0)
+                break;
+        }
+        if (low > high)
+            low = high;
+    }
+    while (low < high) {
+        npy_intp middle = low + (high - low) / 2;
+        if (hashes[middle] < needle)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Hashes are spread evenly, so the place of one follows from its value: three guesses for a block of needles side
+   by side, so that the waits for memory overlap, then a search from there, right however they are spread. */
+static void search(const uint64_t *hashes, npy_intp count, const uint64_t *needles, npy_intp wanted, int64_t *out)
+{
+    if (count == 0) {
+        memset(out, 0, (size_t)wanted * sizeof *out);
+        return;
+    }
+    double first = (double)hashes[0], span = (double)hashes[count - 1] - first;
+    double rows_per_hash = span > 0 ? (double)(count - 1) / span : 0;
+    int guesses = count > 256 ? 3 : 1;
+    for (npy_intp start = 0; start < wanted; start += BLOCK) {
+        npy_intp n = wanted - start < BLOCK ? wanted - start : BLOCK, place[BLOCK];
+        for (npy_intp i = 0; i < n; i++) {
+            place[i] = clamp(((double)needles[start + i] - first) * rows_per_hash, count);
+            PREFETCH(hashes + place[i]);
+        }
+        for (int g = 1; g < guesses; g++)
+            for (npy_intp i = 0; i < n; i++) {
+                double off = (double)needles[start + i] - (double)hashes[place[i]];
+                place[i] = clamp((double)place[i] + off * rows_per_hash, count);
+                PREFETCH(hashes + place[i]);
+            }
+        for (npy_intp i = 0; i < n; i++)
+            out[start + i] = settle(hashes, count, needles[start + i], place[i]);
+    }
+}
+
+PyDoc_STRVAR(lower_bounds_doc, "lower_bounds(sorted hashes, needles): numpy's searchsorted.");
+static PyObject *lower_bounds(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 2) {
+        PyErr_SetString(PyExc_TypeError, "lower_bounds(hashes, needles)");
+        return NULL;
+    }
+    npy_intp count, wanted;
+    const uint64_t *hashes = uint64s(args[0], &count), *needles = hashes ? uint64s(args[1], &wanted) : NULL;
+    if (needles == NULL)
+        return NULL;
+    PyObject *found = new_array(NPY_INT64, wanted);
+    if (found == NULL)
+        return NULL;
+    int64_t *out = (int64_t *)PyArray_DATA((PyArrayObject *)found);
+    PyThreadState *state = wanted >= GIL_ROWS ? PyEval_SaveThread() : NULL;
+    search(hashes, count, needles, wanted, out);
+    if (state)
+        PyEval_RestoreThread(state);
+    return found;
+}
+
+PyDoc_STRVAR(probe_doc,
+             "probe(sorted hashes, needles, key columns of the needles, of the sorted rows): pairs of rows with equal\n"
+             "keys, as two arrays, in the order of the needles; None if there are none.");
+static PyObject *probe(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 4) {
+        PyErr_SetString(PyExc_TypeError, "probe(hashes, needles, keys, stored)");
+        return NULL;
+    }
+    npy_intp count, wanted;
+    const uint64_t *hashes = uint64s(args[0], &count), *needles = hashes ? uint64s(args[1], &wanted) : NULL;
+    if (needles == NULL)
+        return NULL;
+    Py_ssize_t n = 0, m = 0;
+    PyObject *result = NULL;
+    int64_t *low = NULL, *pairs = NULL;
+    Col *b = NULL, *a = cols_open(args[2], &n);
+    if (a == NULL || (b = cols_open(args[3], &m)) == NULL)
+        goto done;
+    for (Py_ssize_t k = 0; k < n || k < m; k++)
+        if (n != m || !comparable(&a[k], &b[k]) || a[k].count != wanted || b[k].count != count) {
+            PyErr_SetString(PyExc_TypeError, "keys that cannot be compared");
+            goto done;
+        }
+    npy_intp room = wanted + 16, used = 0;
+    low = PyMem_RawMalloc((size_t)(wanted ? wanted : 1) * sizeof *low);
+    pairs = PyMem_RawMalloc((size_t)room * 2 * sizeof *pairs);
+    if (low == NULL || pairs == NULL) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    PyThreadState *state = wanted >= GIL_ROWS ? PyEval_SaveThread() : NULL;
+    search(hashes, count, needles, wanted, low);
+    for (npy_intp i = 0; i < wanted; i++) {
+        if (i + BLOCK < wanted && low[i + BLOCK] < count)
+            for (Py_ssize_t k = 0; k < n; k++)
+                col_prefetch(&b[k], low[i + BLOCK]);
+        for (npy_intp j = low[i]; j < count && hashes[j] == needles[i]; j++) {
+            int alike = 1;
+            for (Py_ssize_t k = 0; alike && k < n; k++)
+                alike = same(&a[k], i, &b[k], j);
+            if (!alike)
+                continue;
+            if (used == room) {
+                room *= 2;
+                int64_t *more = PyMem_RawRealloc(pairs, (size_t)room * 2 * sizeof *pairs);
+                if (more == NULL) {
+                    used = -1;
+                    goto searched;
+                }
+                pairs = more;
+            }
+            pairs[2 * used] = i;
+            pairs[2 * used + 1] = j;
+            used++;
+        }
+    }
+searched:
+    if (state)
+        PyEval_RestoreThread(state);
+    if (used < 0) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    if (used == 0) {
+        result = Py_NewRef(Py_None);
+        goto done;
+    }
+    PyObject *mine = new_array(NPY_INT64, used), *theirs = mine ? new_array(NPY_INT64, used) : NULL;
+    if (theirs == NULL) {
+        Py_XDECREF(mine);
+        goto done;
+    }
+    int64_t *x = (int64_t *)PyArray_DATA((PyArrayObject *)mine), *y = (int64_t *)PyArray_DATA((PyArrayObject *)theirs);
+    for (npy_intp i = 0; i < used; i++) {
+        x[i] = pairs[2 * i];
+        y[i] = pairs[2 * i + 1];
+    }
+    result = Py_BuildValue("(NN)", mine, theirs);
+done:
+    PyMem_RawFree(low);
+    PyMem_RawFree(pairs);
+    if (a)
+        cols_close(a, n);
+    if (b)
+        cols_close(b, m);
+    return result;
+}
+
+/* -- hash ------------------------------------------------------------------------------------------ */
+
+/* penstock.kernels.hashing has the meaning, and the constants: HASH_VERSION 1. */
+#define M1 0x9E3779B97F4A7C15ULL
+#define M2 0xBF58476D1CE4E5B9ULL
+#define M3 0x94D049BB133111EBULL
+#define NULL_HASH 0x5851F42D4C957F2DULL
+#define NAN_BITS 0x7FF8000000000000ULL
+
+static inline uint64_t mix(uint64_t x)
+{
+    x *= M1;
+    x ^= x >> 29;
+    x *= M2;
+    return x ^ (x >> 32);
+}
+
+static inline uint64_t hash_text(const char *data, int64_t length)
+{
+    uint64_t h = (uint64_t)length * M3;
+    for (int64_t at = 0; at < length; at += 8) {
+        uint64_t word = 0;
+        memcpy(&word, data + at, (size_t)(length - at < 8 ? length - at : 8));
+        h = (h ^ word) * M1;
+        h ^= h >> 29;
+    }
+    return mix(h);
+}
+
+static inline uint64_t hash_one(const Col *c, npy_intp i, int kind)
+{
+    if (!col_valid(c, i))
+        return NULL_HASH;
+    if (c->text)
+        return hash_text(c->data + c->offsets[i], c->offsets[i + 1] - c->offsets[i]);
+    const char *p = c->data + i * c->stride;
+    if (c->is_float) {
+        double v = load_float(p, c->width) + 0.0;
+        uint64_t bits;
+        memcpy(&bits, &v, 8);
+        return mix(v == v ? bits : NAN_BITS);
+    }
+    uint64_t v = load(p, c->width);
+    if (kind == 'i') {
+        if (c->width == 4)
+            v = (uint64_t)(int64_t)(int32_t)v;
+        else if (c->width == 2)
+            v = (uint64_t)(int64_t)(int16_t)v;
+        else if (c->width == 1)
+            v = (uint64_t)(int64_t)(int8_t)v;
+    }
+    return mix(v);
+}
+
+PyDoc_STRVAR(hash_doc, "hash(columns, rows, longest text, mask): a hash for each row; None if a text is longer.");
+static PyObject *hash(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 4) {
+        PyErr_SetString(PyExc_TypeError, "hash(columns, count, longest, mask)");
+        return NULL;
+    }
+    npy_intp count = PyLong_AsSsize_t(args[1]);
+    int64_t longest = PyLong_AsLongLong(args[2]);
+    uint64_t mask = PyLong_AsUnsignedLongLong(args[3]);
+    if (PyErr_Occurred())
+        return NULL;
+    Py_ssize_t n;
+    Col *cols = cols_open(args[0], &n);
+    if (cols == NULL)
+        return NULL;
+    PyObject *found = NULL;
+    int too_long = 0;
+    for (Py_ssize_t k = 0; k < n; k++)
+        if (cols[k].count != count) {
+            PyErr_SetString(PyExc_ValueError, "columns of different lengths");
+            goto done;
+        }
+    found = new_array(NPY_UINT64, count);
+    if (found == NULL)
+        goto done;
+    uint64_t *out = (uint64_t *)PyArray_DATA((PyArrayObject *)found);
+    PyThreadState *state = count >= GIL_ROWS ? PyEval_SaveThread() : NULL;
+    for (Py_ssize_t k = 0; k < n && !too_long; k++) {
+        const Col *c = &cols[k];
+        int kind = c->text ? 't' : PyArray_DESCR((PyArrayObject *)c->hold)->kind;
+        if (c->text)
+            for (npy_intp i = 0; i < count; i++)
+                too_long |= c->offsets[i + 1] - c->offsets[i] > longest;
+        if (too_long)
+            break;
+        if (k == 0)
+            for (npy_intp i = 0; i < count; i++)
+                out[i] = hash_one(c, i, kind);
+        else
+            for (npy_intp i = 0; i < count; i++)
+                out[i] = mix((out[i] * 3) ^ hash_one(c, i, kind));
+    }
+    for (npy_intp i = 0; i < count; i++)
+        out[i] &= mask;
+    if (state)
+        PyEval_RestoreThread(state);
+    if (too_long) { /* those have another hash, which hashlib knows */
+        Py_DECREF(found);
+        found = Py_NewRef(Py_None);
+    }
+done:
+    cols_close(cols, n);
+    return found;
+}
+
+/* -- sort ------------------------------------------------------------------------------------------ */
+
+typedef struct {
+    uint64_t hash;
+    int64_t row;
+} Item;
+
+static void merge_sort(Item *items, Item *spare, npy_intp count)
+{
+    for (npy_intp width = 1; width < count; width *= 2) {
+        for (npy_intp start = 0; start < count; start += 2 * width) {
+            npy_intp middle = start + width < count ? start + width : count;
+            npy_intp stop = start + 2 * width < count ? start + 2 * width : count;
+            npy_intp i = start, j = middle, k = start;
+            while (i < middle && j < stop)
+                spare[k++] = items[j].hash < items[i].hash ? items[j++] : items[i++];
+            while (i < middle)
+                spare[k++] = items[i++];
+            while (j < stop)
+                spare[k++] = items[j++];
+        }
+        memcpy(items, spare, (size_t)count * sizeof *items);
+    }
+}
+
+/* The items in the order of their hashes. By their top bits they go into as many buckets as there are of them: evenly
+   spread, each has about one. With weights, rows that go come before rows that come where hashes are equal. */
+static int sort_items(const uint64_t *hashes, const int64_t *weights, npy_intp count, Item *items)
+{
+    int bits = 1;
+    while (bits < 16 && ((npy_intp)1 << bits) < count)
+        bits++;
+    npy_intp buckets = (npy_intp)1 << bits;
+    npy_intp *starts = PyMem_RawCalloc((size_t)buckets + 1, sizeof *starts);
+    if (starts == NULL)
+        return -1;
+    for (npy_intp i = 0; i < count; i++)
+        starts[(hashes[i] >> (64 - bits)) + 1]++;
+    for (npy_intp b = 0; b < buckets; b++)
+        starts[b + 1] += starts[b];
+    for (int turn = weights == NULL; turn < 2; turn++)
+        for (npy_intp i = 0; i < count; i++) {
+            if (weights != NULL && (weights[i] > 0) != turn)
+                continue;
+            Item *to = &items[starts[hashes[i] >> (64 - bits)]++];
+            to->hash = hashes[i];
+            to->row = i;
+        }
+    npy_intp from = 0;
+    for (npy_intp b = 0; b < buckets; b++) { /* each start has moved on to the end of its bucket */
+        npy_intp size = starts[b] - from;
+        if (size > 24)
+            merge_sort(items + from, items + count, size);
+        else
+            for (npy_intp i = from + 1; i < starts[b]; i++) {
+                Item moving = items[i];
+                npy_intp j = i;
+                while (j > from && items[j - 1].hash > moving.hash) {
+                    items[j] = items[j - 1];
+                    j--;
+                }
+                items[j] = moving;
+            }
+        from = starts[b];
+    }
+    PyMem_RawFree(starts);
+    return 0;
+}
+
+static Item *sorted_items(const uint64_t *hashes, const int64_t *weights, npy_intp count)
+{
+    Item *items = PyMem_RawMalloc((size_t)(count ? count : 1) * 2 * sizeof *items);
+    if (items == NULL || sort_items(hashes, weights, count, items) < 0) {
+        PyMem_RawFree(items);
+        PyErr_NoMemory();
+        return NULL;
+    }
+    return items;
+}
+
+PyDoc_STRVAR(sort_doc, "sort(hashes): the stable order that sorts them, and the hashes in that order.");
+static PyObject *sort(PyObject *self, PyObject *argument)
+{
+    npy_intp count;
+    const uint64_t *hashes = uint64s(argument, &count);
+    Item *items = hashes ? sorted_items(hashes, NULL, count) : NULL;
+    if (items == NULL)
+        return NULL;
+    PyObject *order = new_array(NPY_INT64, count), *sorted = order ? new_array(NPY_UINT64, count) : NULL;
+    if (sorted == NULL) {
+        Py_XDECREF(order);
+        PyMem_RawFree(items);
+        return NULL;
+    }
+    int64_t *rows = (int64_t *)PyArray_DATA((PyArrayObject *)order);
+    uint64_t *out = (uint64_t *)PyArray_DATA((PyArrayObject *)sorted);
+    for (npy_intp i = 0; i < count; i++) {
+        rows[i] = items[i].row;
+        out[i] = items[i].hash;
+    }
+    PyMem_RawFree(items);
+    return Py_BuildValue("(NN)", order, sorted);
+}
+
+PyDoc_STRVAR(by_key_doc,
+             "by_key(hashes, weights): the order that sorts by hash, rows that go first; where each hash begins in it;\n"
+             "and whether each hash has one row that goes, or one that comes, or one of each.");
+static PyObject *by_key(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 2) {
+        PyErr_SetString(PyExc_TypeError, "by_key(hashes, weights)");
+        return NULL;
+    }
+    npy_intp count, other;
+    const uint64_t *hashes = uint64s(args[0], &count);
+    const int64_t *weights = hashes ? int64s(args[1], &other) : NULL;
+    if (weights == NULL)
+        return NULL;
+    if (count != other) {
+        PyErr_SetString(PyExc_ValueError, "hashes and weights of different lengths");
+        return NULL;
+    }
+    Item *items = sorted_items(hashes, weights, count);
+    if (items == NULL)
+        return NULL;
+    npy_intp runs = 0;
+    for (npy_intp i = 0; i < count; i++)
+        runs += i == 0 || items[i].hash != items[i - 1].hash;
+    PyObject *order = new_array(NPY_INT64, count), *starts = order ? new_array(NPY_INT64, runs) : NULL;
+    if (starts == NULL) {
+        Py_XDECREF(order);
+        PyMem_RawFree(items);
+        return NULL;
+    }
+    int64_t *rows = (int64_t *)PyArray_DATA((PyArrayObject *)order);
+    int64_t *begins = (int64_t *)PyArray_DATA((PyArrayObject *)starts);
+    npy_intp run = 0;
+    int tidy = 1;
+    for (npy_intp i = 0; i < count; i++) {
+        int64_t weight = weights[items[i].row];
+        rows[i] = items[i].row;
+        tidy &= weight == 1 || weight == -1;
+        if (i == 0 || items[i].hash != items[i - 1].hash)
+            begins[run++] = i;
+        else /* the second of two, and the other one goes */
+            tidy &= i - begins[run - 1] == 1 && weight == 1 && weights[items[i - 1].row] == -1;
+    }
+    PyMem_RawFree(items);
+    return Py_BuildValue("(NNO)", order, starts, tidy ? Py_True : Py_False);
+}
+
+/* -- intake ---------------------------------------------------------------------------------------- */
+
+/* Arrow's C data interface, as its specification has it. */
+struct ArrowSchema;
+struct ArrowArray {
+    int64_t length, null_count, offset, n_buffers, n_children;
+    const void **buffers;
+    struct ArrowArray **children;
+    struct ArrowArray *dictionary;
+    void (*release)(struct ArrowArray *);
+    void *private_data;
+};
+struct ArrowArrayStream {
+    int (*get_schema)(struct ArrowArrayStream *, struct ArrowSchema *);
+    int (*get_next)(struct ArrowArrayStream *, struct ArrowArray *);
+    const char *(*get_last_error)(struct ArrowArrayStream *);
+    void (*release)(struct ArrowArrayStream *);
+    void *private_data;
+};
+
+#define CHUNKS_MAX 256
+
+typedef struct {
+    struct ArrowArray chunk[CHUNKS_MAX];
+    int chunks;
+    npy_intp rows;
+} Given;
+
+static void given_release(Given *g)
+{
+    for (int i = 0; i < g->chunks; i++)
+        if (g->chunk[i].release != NULL)
+            g->chunk[i].release(&g->chunk[i]);
+}
+
+/* One chunk of one column: where it begins, counting the offset of the rows that it is a column of. */
+typedef struct {
+    const struct ArrowArray *array;
+    int64_t start, length;
+    const uint8_t *bitmap; /* or NULL: nothing is NULL */
+} Piece;
+
+static int piece_of(const Given *g, int chunk, Py_ssize_t place, Piece *p)
+{
+    const struct ArrowArray *rows = &g->chunk[chunk];
+    if (place < 0 || place >= rows->n_children || (rows->n_buffers && rows->buffers[0] != NULL))
+        return -1;
+    p->array = rows->children[place];
+    p->start = p->array->offset + rows->offset;
+    p->length = rows->length;
+    p->bitmap = p->array->null_count == 0 || p->array->n_buffers < 1 ? NULL : p->array->buffers[0];
+    return p->array->dictionary == NULL ? 0 : -1;
+}
+
+enum { COPY = 1, DECIMAL = 2, TEXT32 = 3, TEXT64 = 4, BITS = 5 };
+
+/* The values of a piece, 0 under a NULL; -1 if one does not fit. */
+static int intake_numbers(const Piece *p, int code, int width, int64_t bound, char *out)
+{
+    const char *data = p->array->buffers[1];
+    if (p->length == 0)
+        return 0;
+    if (data == NULL)
+        return -1;
+    if (code == COPY) {
+        memcpy(out, data + p->start * width, (size_t)(p->length * width));
+        if (p->bitmap != NULL)
+            for (int64_t i = 0; i < p->length; i++)
+                if (!bit(p->bitmap, p->start + i))
+                    memset(out + i * width, 0, (size_t)width);
+        return 0;
+    }
+    if (code == BITS) {
+        for (int64_t i = 0; i < p->length; i++)
+            out[i] = (char)(bit((const uint8_t *)data, p->start + i) &&
+                            (p->bitmap == NULL || bit(p->bitmap, p->start + i)));
+        return 0;
+    }
+    const int64_t *halves = (const int64_t *)data + 2 * p->start; /* the low one first */
+    int64_t *to = (int64_t *)out;
+    int fits = 1;
+    for (int64_t i = 0; i < p->length; i++) {
+        int64_t low = halves[2 * i], high = halves[2 * i + 1];
+        if (p->bitmap != NULL && !bit(p->bitmap, p->start + i))
+            low = high = 0;
+        fits &= high == (low < 0 ? -1 : 0);
+        fits &= bound == 0 || (low < bound && low > -bound);
+        to[i] = low;
+    }
+    return fits ? 0 : -1;
+}
+
+static PyObject *intake_number_column(const Given *g, Py_ssize_t place, int code, PyArray_Descr *kind, int64_t bound)
+{
+    npy_intp count = g->rows, at = 0;
+    Py_INCREF(kind);
+    PyObject *values = PyArray_NewFromDescr(&PyArray_Type, kind, 1, &count, NULL, NULL, 0, NULL), *valid = NULL;
+    if (values == NULL)
+        return NULL;
+    int width = (int)PyArray_ITEMSIZE((PyArrayObject *)values);
+    npy_intp nulls = 0;
+    for (int c = 0; c < g->chunks; c++) {
+        Piece p;
+        if (piece_of(g, c, place, &p) < 0 ||
+            intake_numbers(&p, code, width, bound, PyArray_BYTES((PyArrayObject *)values) + at * width) < 0) {
+            Py_DECREF(values);
+            Py_XDECREF(valid);
+            return Py_NewRef(Py_None);
+        }
+        if (p.bitmap != NULL && valid == NULL) {
+            valid = new_array(NPY_BOOL, count);
+            if (valid == NULL) {
+                Py_DECREF(values);
+                return NULL;
+            }
+            memset(PyArray_BYTES((PyArrayObject *)valid), 1, (size_t)count);
+        }
+        if (p.bitmap != NULL)
+            for (int64_t i = 0; i < p.length; i++) {
+                int there = bit(p.bitmap, p.start + i);
+                PyArray_BYTES((PyArrayObject *)valid)[at + i] = (char)there;
+                nulls += !there;
+            }
+        at += (npy_intp)p.length;
+    }
+    if (nulls == 0)
+        Py_CLEAR(valid);
+    return Py_BuildValue("(NN)", values, valid ? valid : Py_NewRef(Py_None));
+}
+
+static inline int64_t text_offset(const Piece *p, int code, int64_t i)
+{
+    return code == TEXT32 ? ((const int32_t *)p->array->buffers[1])[p->start + i]
+                          : ((const int64_t *)p->array->buffers[1])[p->start + i];
+}
+
+static PyObject *intake_text_column(const Given *g, Py_ssize_t place, int code)
+{
+    npy_intp count = g->rows, at = 0, nulls = 0;
+    int64_t total = 0;
+    int some_null = 0;
+    Piece p;
+    for (int c = 0; c < g->chunks; c++) {
+        if (piece_of(g, c, place, &p) < 0 || (p.length && (p.array->n_buffers < 3 || p.array->buffers[1] == NULL)))
+            return Py_NewRef(Py_None);
+        if (p.length)
+            total += text_offset(&p, code, p.length) - text_offset(&p, code, 0);
+        some_null |= p.bitmap != NULL;
+    }
+    size_t bytes = (size_t)((count + 7) / 8);
+    PyObject *offsets = new_array(NPY_INT64, count + 1);
+    PyObject *data = offsets ? PyBytes_FromStringAndSize(NULL, (Py_ssize_t)total) : NULL;
+    PyObject *bitmap = data && some_null ? PyBytes_FromStringAndSize(NULL, (Py_ssize_t)bytes) : NULL;
+    if (data == NULL || (some_null && bitmap == NULL)) {
+        Py_XDECREF(offsets);
+        Py_XDECREF(data);
+        return NULL;
+    }
+    int64_t *places = (int64_t *)PyArray_DATA((PyArrayObject *)offsets), used = 0;
+    uint8_t *bits = bitmap ? (uint8_t *)PyBytes_AS_STRING(bitmap) : NULL;
+    if (bits != NULL)
+        memset(bits, 0, bytes);
+    places[0] = 0;
+    for (int c = 0; c < g->chunks; c++) {
+        piece_of(g, c, place, &p);
+        if (p.length == 0)
+            continue;
+        int64_t first = text_offset(&p, code, 0), last = text_offset(&p, code, p.length);
+        if (last > first)
+            memcpy(PyBytes_AS_STRING(data) + used, (const char *)p.array->buffers[2] + first, (size_t)(last - first));
+        for (int64_t i = 0; i < p.length; i++)
+            places[at + i + 1] = used + text_offset(&p, code, i + 1) - first;
+        if (bits != NULL)
+            for (int64_t i = 0; i < p.length; i++) {
+                int there = p.bitmap == NULL || bit(p.bitmap, p.start + i);
+                bits[(at + i) >> 3] |= (uint8_t)(there << ((at + i) & 7));
+                nulls += !there;
+            }
+        used += last - first;
+        at += (npy_intp)p.length;
+    }
+    return Py_BuildValue("(NNNn)", offsets, data, bitmap ? bitmap : Py_NewRef(Py_None), (Py_ssize_t)nulls);
+}
+
+PyDoc_STRVAR(intake_doc,
+             "intake(stream, plan): the columns of an Arrow stream as (values, mask) or (offsets, bytes, bitmap, nulls),\n"
+             "in memory of their own. The plan has (place, code, dtype, bound) for each. None where a value does not fit.");
+static PyObject *intake(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 2 || !PyTuple_CheckExact(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "intake(stream, plan)");
+        return NULL;
+    }
+    struct ArrowArrayStream *stream = PyCapsule_GetPointer(args[0], "arrow_array_stream");
+    if (stream == NULL)
+        return NULL;
+    Given *g = PyMem_Calloc(1, sizeof *g);
+    if (g == NULL)
+        return PyErr_NoMemory();
+    PyObject *found = NULL;
+    for (;;) {
+        if (g->chunks == CHUNKS_MAX || stream->get_next(stream, &g->chunk[g->chunks]) != 0) {
+            found = Py_NewRef(Py_None); /* the plain way says what is wrong */
+            goto done;
+        }
+        if (g->chunk[g->chunks].release == NULL)
+            break;
+        g->rows += (npy_intp)g->chunk[g->chunks++].length;
+    }
+    Py_ssize_t n = PyTuple_GET_SIZE(args[1]);
+    found = PyList_New(n);
+    for (Py_ssize_t i = 0; found != NULL && i < n; i++) {
+        Py_ssize_t place;
+        int code;
+        PyObject *kind;
+        long long bound;
+        PyObject *one = NULL;
+        if (PyArg_ParseTuple(PyTuple_GET_ITEM(args[1], i), "niOL", &place, &code, &kind, &bound)) {
+            if (code == TEXT32 || code == TEXT64)
+                one = intake_text_column(g, place, code);
+            else if (PyArray_DescrCheck(kind))
+                one = intake_number_column(g, place, code, (PyArray_Descr *)kind, bound);
+            else
+                PyErr_SetString(PyExc_TypeError, "not a dtype");
+        }
+        if (one == NULL) {
+            Py_CLEAR(found);
+        } else if (one == Py_None) {
+            Py_SETREF(found, one);
+            break;
+        } else
+            PyList_SET_ITEM(found, i, one);
+    }
+done:
+    given_release(g);
+    PyMem_Free(g);
+    return found;
+}
+
+static PyMethodDef methods[] = {
+    {"take", (PyCFunction)(void (*)(void))take, METH_FASTCALL, take_doc},
+    {"equal", (PyCFunction)(void (*)(void))equal, METH_FASTCALL, equal_doc},
+    {"lower_bounds", (PyCFunction)(void (*)(void))lower_bounds, METH_FASTCALL, lower_bounds_doc},
+    {"probe", (PyCFunction)(void (*)(void))probe, METH_FASTCALL, probe_doc},
+    {"hash", (PyCFunction)(void (*)(void))hash, METH_FASTCALL, hash_doc},
+    {"sort", sort, METH_O, sort_doc},
+    {"by_key", (PyCFunction)(void (*)(void))by_key, METH_FASTCALL, by_key_doc},
+    {"intake", (PyCFunction)(void (*)(void))intake, METH_FASTCALL, intake_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "_kernels", "The inner loops of ticks of some hundred rows.", -1, methods,
+    NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__kernels(void)
+{
+    import_array();
+    s_values = PyUnicode_InternFromString("values");
+    s_valid = PyUnicode_InternFromString("valid");
+    s_text = PyUnicode_InternFromString("_text");
+    s_text_buffers = PyUnicode_InternFromString("text_buffers");
+    if (s_values == NULL || s_valid == NULL || s_text == NULL || s_text_buffers == NULL)
+        return NULL;
+    return PyModule_Create(&module);
+}
