@@ -72,6 +72,8 @@ class Few(ZSet):
         return Few(tuple([types[p] for p in positions]), rows, self.counts)
 
     def take(self, index: np.ndarray) -> ZSet:
+        if index.dtype == np.bool_:
+            return self.filter(index)
         rows, counts, places = self.rows, self.counts, index.tolist()
         return Few(self.types, [rows[i] for i in places], [counts[i] for i in places])
 
