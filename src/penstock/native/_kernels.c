@@ -90,7 +90,8 @@ static int col_open_text(PyObject *column, Col *c)
 static int col_open(PyObject *column, Col *c)
 {
     memset(c, 0, sizeof *c);
-    PyObject *values = PyObject_GetAttr(column, s_values);
+    int bare = PyArray_Check(column); /* weights and other measures */
+    PyObject *values = bare ? Py_NewRef(column) : PyObject_GetAttr(column, s_values);
     if (values == NULL)
         return -1;
     c->hold = values;
@@ -113,6 +114,8 @@ static int col_open(PyObject *column, Col *c)
     c->stride = PyArray_STRIDE(array, 0);
     c->width = (int)PyArray_ITEMSIZE(array);
     c->is_float = type == NPY_FLOAT || type == NPY_DOUBLE;
+    if (bare)
+        return 0;
     PyObject *valid = PyObject_GetAttr(column, s_valid);
     if (valid == NULL) {
         col_close(c);
@@ -586,93 +589,340 @@ static PyObject *lower_bounds(PyObject *self, PyObject *const *args, Py_ssize_t 
     return found;
 }
 
+/* -- several batches at once ----------------------------------------------------------------------- */
+
+#define SOURCES_MAX 64
+
+typedef struct {
+    const uint64_t *hashes;
+    npy_intp count;
+    Col *cols;
+    Py_ssize_t n;
+} Source;
+
+static void sources_close(Source *sources, Py_ssize_t n)
+{
+    for (Py_ssize_t s = 0; s < n; s++)
+        if (sources[s].cols)
+            cols_close(sources[s].cols, sources[s].n);
+}
+
+typedef struct {
+    int64_t *mine, *which, *theirs;
+    npy_intp used, room;
+} Pairs;
+
+static int pairs_add(Pairs *p, int64_t mine, int64_t which, int64_t theirs)
+{
+    if (p->used == p->room) {
+        npy_intp room = p->room ? 2 * p->room : 1024;
+        int64_t **parts[3] = {&p->mine, &p->which, &p->theirs};
+        for (int i = 0; i < 3; i++) {
+            int64_t *more = PyMem_RawRealloc(*parts[i], (size_t)room * sizeof **parts[i]);
+            if (more == NULL)
+                return -1;
+            *parts[i] = more;
+        }
+        p->room = room;
+    }
+    p->mine[p->used] = mine;
+    p->which[p->used] = which;
+    p->theirs[p->used++] = theirs;
+    return 0;
+}
+
+static int probe_source(const Source *s, Py_ssize_t number, const uint64_t *needles, npy_intp wanted, const Col *keys,
+                        int64_t *low, uint8_t *settled, Pairs *pairs)
+{
+    search(s->hashes, s->count, needles, wanted, low);
+    for (npy_intp i = 0; i < wanted; i++) {
+        npy_intp before = pairs->used;
+        if (settled != NULL && settled[i])
+            continue;
+        if (i + BLOCK < wanted && low[i + BLOCK] < s->count)
+            for (Py_ssize_t k = 0; k < s->n; k++)
+                col_prefetch(&s->cols[k], low[i + BLOCK]);
+        for (npy_intp j = low[i]; j < s->count && s->hashes[j] == needles[i]; j++) {
+            int alike = 1;
+            for (Py_ssize_t k = 0; alike && k < s->n; k++)
+                alike = same(&keys[k], i, &s->cols[k], j);
+            if (alike && pairs_add(pairs, i, number, j) < 0)
+                return -1;
+        }
+        if (settled != NULL)
+            settled[i] = pairs->used > before;
+    }
+    return 0;
+}
+
+static PyObject *int64_array(const int64_t *from, npy_intp count)
+{
+    PyObject *made = new_array(NPY_INT64, count);
+    if (made != NULL && count)
+        memcpy(PyArray_DATA((PyArrayObject *)made), from, (size_t)count * sizeof *from);
+    return made;
+}
+
 PyDoc_STRVAR(probe_doc,
-             "probe(sorted hashes, needles, key columns of the needles, of the sorted rows): pairs of rows with equal\n"
-             "keys, as two arrays, in the order of the needles; None if there are none.");
+             "probe(needles, their key columns, [(sorted hashes, key columns), ...], first): rows with equal keys, as three\n"
+             "arrays: the needle, the source, its row; source by source, in the order of the needles. None: there are none.\n"
+             "With `first`, only those of the first source that has the key.");
 static PyObject *probe(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
-    if (nargs != 4) {
-        PyErr_SetString(PyExc_TypeError, "probe(hashes, needles, keys, stored)");
+    if (nargs != 4 || !PyList_CheckExact(args[2])) {
+        PyErr_SetString(PyExc_TypeError, "probe(needles, keys, sources, first)");
         return NULL;
     }
-    npy_intp count, wanted;
-    const uint64_t *hashes = uint64s(args[0], &count), *needles = hashes ? uint64s(args[1], &wanted) : NULL;
+    npy_intp wanted;
+    const uint64_t *needles = uint64s(args[0], &wanted);
     if (needles == NULL)
         return NULL;
-    Py_ssize_t n = 0, m = 0;
+    Py_ssize_t n = 0, count = PyList_GET_SIZE(args[2]);
+    if (count > SOURCES_MAX) {
+        PyErr_SetString(PyExc_TypeError, "too many sources");
+        return NULL;
+    }
+    Source sources[SOURCES_MAX];
+    memset(sources, 0, sizeof sources);
     PyObject *result = NULL;
-    int64_t *low = NULL, *pairs = NULL;
-    Col *b = NULL, *a = cols_open(args[2], &n);
-    if (a == NULL || (b = cols_open(args[3], &m)) == NULL)
-        goto done;
-    for (Py_ssize_t k = 0; k < n || k < m; k++)
-        if (n != m || !comparable(&a[k], &b[k]) || a[k].count != wanted || b[k].count != count) {
-            PyErr_SetString(PyExc_TypeError, "keys that cannot be compared");
+    Pairs pairs = {0};
+    int64_t *low = NULL;
+    uint8_t *settled = NULL;
+    Col *keys = cols_open(args[1], &n);
+    if (keys == NULL)
+        return NULL;
+    for (Py_ssize_t k = 0; k < n; k++)
+        if (keys[k].count != wanted) {
+            PyErr_SetString(PyExc_ValueError, "keys of another length than their hashes");
             goto done;
         }
-    npy_intp room = wanted + 16, used = 0;
-    low = PyMem_RawMalloc((size_t)(wanted ? wanted : 1) * sizeof *low);
-    pairs = PyMem_RawMalloc((size_t)room * 2 * sizeof *pairs);
-    if (low == NULL || pairs == NULL) {
-        PyErr_NoMemory();
-        goto done;
-    }
-    PyThreadState *state = wanted >= GIL_ROWS ? PyEval_SaveThread() : NULL;
-    search(hashes, count, needles, wanted, low);
-    for (npy_intp i = 0; i < wanted; i++) {
-        if (i + BLOCK < wanted && low[i + BLOCK] < count)
-            for (Py_ssize_t k = 0; k < n; k++)
-                col_prefetch(&b[k], low[i + BLOCK]);
-        for (npy_intp j = low[i]; j < count && hashes[j] == needles[i]; j++) {
-            int alike = 1;
-            for (Py_ssize_t k = 0; alike && k < n; k++)
-                alike = same(&a[k], i, &b[k], j);
-            if (!alike)
-                continue;
-            if (used == room) {
-                room *= 2;
-                int64_t *more = PyMem_RawRealloc(pairs, (size_t)room * 2 * sizeof *pairs);
-                if (more == NULL) {
-                    used = -1;
-                    goto searched;
-                }
-                pairs = more;
-            }
-            pairs[2 * used] = i;
-            pairs[2 * used + 1] = j;
-            used++;
+    for (Py_ssize_t s = 0; s < count; s++) {
+        Source *source = &sources[s];
+        PyObject *given = PyList_GET_ITEM(args[2], s);
+        if (!PyTuple_CheckExact(given) || PyTuple_GET_SIZE(given) != 2) {
+            PyErr_SetString(PyExc_TypeError, "a source is (hashes, columns)");
+            goto done;
         }
+        if ((source->hashes = uint64s(PyTuple_GET_ITEM(given, 0), &source->count)) == NULL ||
+            (source->cols = cols_open(PyTuple_GET_ITEM(given, 1), &source->n)) == NULL)
+            goto done;
+        for (Py_ssize_t k = 0; k < n || k < source->n; k++)
+            if (n != source->n || !comparable(&keys[k], &source->cols[k]) || source->cols[k].count != source->count) {
+                PyErr_SetString(PyExc_TypeError, "keys that cannot be compared");
+                goto done;
+            }
     }
-searched:
+    low = PyMem_RawMalloc((size_t)(wanted ? wanted : 1) * sizeof *low);
+    if (args[3] == Py_True)
+        settled = PyMem_RawCalloc((size_t)(wanted ? wanted : 1), 1);
+    int failed = low == NULL || (args[3] == Py_True && settled == NULL);
+    PyThreadState *state = wanted >= GIL_ROWS ? PyEval_SaveThread() : NULL;
+    for (Py_ssize_t s = 0; !failed && s < count; s++)
+        failed = probe_source(&sources[s], s, needles, wanted, keys, low, settled, &pairs) < 0;
     if (state)
         PyEval_RestoreThread(state);
-    if (used < 0) {
+    if (failed) {
         PyErr_NoMemory();
         goto done;
     }
-    if (used == 0) {
+    if (pairs.used == 0) {
         result = Py_NewRef(Py_None);
         goto done;
     }
-    PyObject *mine = new_array(NPY_INT64, used), *theirs = mine ? new_array(NPY_INT64, used) : NULL;
-    if (theirs == NULL) {
-        Py_XDECREF(mine);
-        goto done;
-    }
-    int64_t *x = (int64_t *)PyArray_DATA((PyArrayObject *)mine), *y = (int64_t *)PyArray_DATA((PyArrayObject *)theirs);
-    for (npy_intp i = 0; i < used; i++) {
-        x[i] = pairs[2 * i];
-        y[i] = pairs[2 * i + 1];
-    }
-    result = Py_BuildValue("(NN)", mine, theirs);
+    PyObject *mine = int64_array(pairs.mine, pairs.used), *which = int64_array(pairs.which, pairs.used);
+    PyObject *theirs = int64_array(pairs.theirs, pairs.used);
+    if (mine && which && theirs)
+        result = PyTuple_Pack(3, mine, which, theirs);
+    Py_XDECREF(mine);
+    Py_XDECREF(which);
+    Py_XDECREF(theirs);
 done:
     PyMem_RawFree(low);
-    PyMem_RawFree(pairs);
-    if (a)
-        cols_close(a, n);
-    if (b)
-        cols_close(b, m);
+    PyMem_RawFree(settled);
+    PyMem_RawFree(pairs.mine);
+    PyMem_RawFree(pairs.which);
+    PyMem_RawFree(pairs.theirs);
+    sources_close(sources, count);
+    cols_close(keys, n);
     return result;
+}
+
+/* One column of several sources: row `rows[i]` of source `which[i]`. */
+static PyObject *gather_numbers(const Col *const *from, Py_ssize_t sources, const int64_t *which, const int64_t *rows,
+                                npy_intp count)
+{
+    PyArray_Descr *kind = PyArray_DESCR((PyArrayObject *)from[0]->hold);
+    int width = from[0]->width, masked = 0;
+    for (Py_ssize_t s = 0; s < sources; s++)
+        masked |= from[s]->valid != NULL;
+    Py_INCREF(kind);
+    PyObject *values = PyArray_NewFromDescr(&PyArray_Type, kind, 1, &count, NULL, NULL, 0, NULL), *valid = NULL;
+    if (values == NULL)
+        return NULL;
+    char *out = PyArray_BYTES((PyArrayObject *)values);
+    for (npy_intp i = 0; i < count; i++) {
+        if (i + BLOCK < count)
+            col_prefetch(from[which[i + BLOCK]], rows[i + BLOCK]);
+        const char *at = from[which[i]]->data + rows[i] * from[which[i]]->stride;
+        switch (width) {
+        case 8: memcpy(out + 8 * i, at, 8); break;
+        case 4: memcpy(out + 4 * i, at, 4); break;
+        case 2: memcpy(out + 2 * i, at, 2); break;
+        default: out[i] = *at;
+        }
+    }
+    if (!masked)
+        return Py_BuildValue("(NO)", values, Py_None);
+    valid = new_array(NPY_BOOL, count);
+    if (valid == NULL) {
+        Py_DECREF(values);
+        return NULL;
+    }
+    for (npy_intp i = 0; i < count; i++)
+        PyArray_BYTES((PyArrayObject *)valid)[i] = (char)col_valid(from[which[i]], rows[i]);
+    return Py_BuildValue("(NN)", values, valid);
+}
+
+static PyObject *gather_text(const Col *const *from, Py_ssize_t sources, const int64_t *which, const int64_t *rows,
+                             npy_intp count)
+{
+    int masked = 0;
+    for (Py_ssize_t s = 0; s < sources; s++)
+        masked |= from[s]->bitmap != NULL;
+    PyObject *places = new_array(NPY_INT64, count + 1), *data = NULL, *bitmap = NULL;
+    if (places == NULL)
+        return NULL;
+    int64_t *offsets = (int64_t *)PyArray_DATA((PyArrayObject *)places), total = 0;
+    offsets[0] = 0;
+    for (npy_intp i = 0; i < count; i++) {
+        if (i + BLOCK < count)
+            PREFETCH(from[which[i + BLOCK]]->offsets + rows[i + BLOCK]);
+        const Col *c = from[which[i]];
+        total += c->offsets[rows[i] + 1] - c->offsets[rows[i]];
+        offsets[i + 1] = total;
+    }
+    data = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)total);
+    if (data == NULL) {
+        Py_DECREF(places);
+        return NULL;
+    }
+    char *out = PyBytes_AS_STRING(data);
+    for (npy_intp i = 0; i < count; i++) {
+        if (i + BLOCK < count)
+            col_prefetch_text(from[which[i + BLOCK]], rows[i + BLOCK]);
+        const Col *c = from[which[i]];
+        if (offsets[i + 1] > offsets[i])
+            memcpy(out + offsets[i], c->data + c->offsets[rows[i]], (size_t)(offsets[i + 1] - offsets[i]));
+    }
+    if (!masked)
+        return Py_BuildValue("(NNOi)", places, data, Py_None, 0);
+    Py_ssize_t bytes = (Py_ssize_t)((count + 7) / 8), nulls = 0;
+    bitmap = PyBytes_FromStringAndSize(NULL, bytes);
+    if (bitmap == NULL) {
+        Py_DECREF(places);
+        Py_DECREF(data);
+        return NULL;
+    }
+    uint8_t *bits = (uint8_t *)PyBytes_AS_STRING(bitmap);
+    memset(bits, 0, (size_t)bytes);
+    for (npy_intp i = 0; i < count; i++) {
+        int there = col_valid(from[which[i]], rows[i]);
+        bits[i >> 3] |= (uint8_t)(there << (i & 7));
+        nulls += !there;
+    }
+    return Py_BuildValue("(NNNn)", places, data, bitmap, nulls);
+}
+
+PyDoc_STRVAR(gather_doc,
+             "gather([columns of a source, ...], which, rows): row rows[i] of source which[i], for each column\n"
+             "(values, mask) or (offsets, bytes, bitmap, nulls).");
+static PyObject *gather(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 3 || !PyList_CheckExact(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "gather(sources, which, rows)");
+        return NULL;
+    }
+    npy_intp count, other;
+    const int64_t *which = int64s(args[1], &count), *rows = which ? int64s(args[2], &other) : NULL;
+    if (rows == NULL)
+        return NULL;
+    Py_ssize_t n = PyList_GET_SIZE(args[0]);
+    if (n == 0 || n > SOURCES_MAX || count != other) {
+        PyErr_SetString(PyExc_TypeError, "too many sources, or numbers of different lengths");
+        return NULL;
+    }
+    Source sources[SOURCES_MAX];
+    memset(sources, 0, sizeof sources);
+    PyObject *found = NULL;
+    for (Py_ssize_t s = 0; s < n; s++) {
+        if ((sources[s].cols = cols_open(PyList_GET_ITEM(args[0], s), &sources[s].n)) == NULL)
+            goto done;
+        for (Py_ssize_t k = 0; k < sources[s].n || k < sources[0].n; k++)
+            if (sources[s].n != sources[0].n || !comparable(&sources[0].cols[k], &sources[s].cols[k]) ||
+                sources[s].cols[k].count != sources[s].cols[0].count) {
+                PyErr_SetString(PyExc_TypeError, "sources with different columns");
+                goto done;
+            }
+    }
+    for (npy_intp i = 0; i < count; i++)
+        if ((uint64_t)which[i] >= (uint64_t)n || (sources[which[i]].n && (uint64_t)rows[i] >= (uint64_t)sources[which[i]].cols[0].count)) {
+            PyErr_SetString(PyExc_IndexError, "a row number lies outside of its column");
+            goto done;
+        }
+    found = PyList_New(sources[0].n);
+    for (Py_ssize_t k = 0; found != NULL && k < sources[0].n; k++) {
+        const Col *from[SOURCES_MAX] = {NULL};
+        for (Py_ssize_t s = 0; s < n; s++)
+            from[s] = &sources[s].cols[k];
+        PyObject *one = from[0]->text ? gather_text(from, n, which, rows, count)
+                                      : gather_numbers(from, n, which, rows, count);
+        if (one == NULL)
+            Py_CLEAR(found);
+        else
+            PyList_SET_ITEM(found, k, one);
+    }
+done:
+    sources_close(sources, n);
+    return found;
+}
+
+PyDoc_STRVAR(merge_order_doc, "merge_order([sorted hashes, ...]): (which, rows), in the order of all; equal ones in the order given.");
+static PyObject *merge_order(PyObject *self, PyObject *argument)
+{
+    if (!PyList_CheckExact(argument) || PyList_GET_SIZE(argument) > SOURCES_MAX) {
+        PyErr_SetString(PyExc_TypeError, "merge_order([hashes, ...])");
+        return NULL;
+    }
+    Py_ssize_t n = PyList_GET_SIZE(argument);
+    const uint64_t *hashes[SOURCES_MAX];
+    npy_intp count[SOURCES_MAX], at[SOURCES_MAX], total = 0;
+    for (Py_ssize_t s = 0; s < n; s++) {
+        if ((hashes[s] = uint64s(PyList_GET_ITEM(argument, s), &count[s])) == NULL)
+            return NULL;
+        at[s] = 0;
+        total += count[s];
+    }
+    PyObject *which = new_array(NPY_INT64, total), *rows = which ? new_array(NPY_INT64, total) : NULL;
+    if (rows == NULL) {
+        Py_XDECREF(which);
+        return NULL;
+    }
+    int64_t *w = (int64_t *)PyArray_DATA((PyArrayObject *)which), *r = (int64_t *)PyArray_DATA((PyArrayObject *)rows);
+    for (npy_intp i = 0; i < total; i++) {
+        Py_ssize_t least = -1;
+        for (Py_ssize_t s = 0; s < n; s++)
+            if (at[s] < count[s] && (least < 0 || hashes[s][at[s]] < hashes[least][at[least]]))
+                least = s;
+        w[i] = least;
+        r[i] = at[least]++;
+        if (r[i] && hashes[least][r[i]] < hashes[least][r[i] - 1]) { /* rows of a load, as they came */
+            Py_DECREF(which);
+            Py_DECREF(rows);
+            PyErr_SetString(PyExc_TypeError, "hashes that are not sorted");
+            return NULL;
+        }
+    }
+    return Py_BuildValue("(NN)", which, rows);
 }
 
 /* -- hash ------------------------------------------------------------------------------------------ */
@@ -1180,6 +1430,8 @@ static PyMethodDef methods[] = {
     {"equal", (PyCFunction)(void (*)(void))equal, METH_FASTCALL, equal_doc},
     {"lower_bounds", (PyCFunction)(void (*)(void))lower_bounds, METH_FASTCALL, lower_bounds_doc},
     {"probe", (PyCFunction)(void (*)(void))probe, METH_FASTCALL, probe_doc},
+    {"gather", (PyCFunction)(void (*)(void))gather, METH_FASTCALL, gather_doc},
+    {"merge_order", merge_order, METH_O, merge_order_doc},
     {"hash", (PyCFunction)(void (*)(void))hash, METH_FASTCALL, hash_doc},
     {"sort", sort, METH_O, sort_doc},
     {"by_key", (PyCFunction)(void (*)(void))by_key, METH_FASTCALL, by_key_doc},

@@ -9,6 +9,7 @@ logarithmic and no tick pays for a whole merge.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -89,10 +90,7 @@ class Arrangement:
         self, hashes: np.ndarray, keys: Sequence[Column]
     ) -> Iterator[tuple[Batch, np.ndarray, np.ndarray]]:
         """For each batch with rows under these keys: the batch, the probe's row numbers, the batch's."""
-        for batch in self.batches:
-            found = probe_batch(self.layout, batch, hashes, keys)
-            if found is not None:
-                yield batch, *found
+        yield from probe_batches(self.layout, self.batches, hashes, keys)
 
     def lookup(self, hashes: np.ndarray, keys: Sequence[Column], like: Sequence[Measure]) -> list[Measure]:
         """The measures under each key, added up over the batches; zero where there is nothing.
@@ -297,6 +295,57 @@ class Arrangement:
         self._fresh = None  # storage must take it all anew
 
 
+Found = tuple[Batch, np.ndarray, np.ndarray]  # a batch, rows of the probe, rows of the batch
+
+
+def probe_batches(
+    layout: Layout, batches: Sequence[Batch], hashes: np.ndarray, keys: Sequence[Column], first: bool = False
+) -> list[Found]:
+    """For each batch with rows under these keys: the batch, the probe's row numbers, the batch's. With `first`,
+    a key is looked for until a batch has it, and not in those after it."""
+    if kernels is not None and len(hashes) > 1:
+        try:
+            pairs = _probe_compiled(layout, batches, hashes, keys, first)
+        except TypeError:  # nested values, integers of more than 64 bits
+            pass
+        else:
+            return pairs
+    found: list[Found] = []
+    waiting: np.ndarray | None = None  # the rows of the probe that no batch has had yet; None: all
+    for batch in batches:
+        if waiting is None:
+            one = probe_batch(layout, batch, hashes, keys)
+        elif len(waiting):
+            one = probe_batch(layout, batch, hashes[waiting], [k.take(waiting) for k in keys])
+        else:
+            break
+        if one is None:
+            continue
+        mine = one[0] if waiting is None else waiting[one[0]]
+        found.append((batch, mine, one[1]))
+        if first:
+            unsettled = np.ones(len(hashes) if waiting is None else len(waiting), np.bool_)
+            unsettled[one[0]] = False
+            waiting = np.flatnonzero(unsettled) if waiting is None else waiting[unsettled]
+    return found
+
+
+def _probe_compiled(
+    layout: Layout, batches: Sequence[Batch], hashes: np.ndarray, keys: Sequence[Column], first: bool
+) -> list[Found]:
+    compared = layout.compared
+    sources = [(b.hashes, [b.columns[p] for p in compared]) for b in batches]
+    pairs = kernels.probe(hashes, keys, sources, first)
+    if pairs is None:
+        return []
+    mine, which, theirs = pairs
+    start, last = int(which[0]), int(which[-1])
+    if start == last:
+        return [(batches[start], mine, theirs)]
+    ends = which.searchsorted(np.arange(start, last + 2)).tolist()
+    return [(batches[start + i], mine[a:b], theirs[a:b]) for i, (a, b) in enumerate(pairwise(ends)) if a < b]
+
+
 def probe_batch(
     layout: Layout, batch: Batch, hashes: np.ndarray, keys: Sequence[Column]
 ) -> tuple[np.ndarray, np.ndarray] | None:
@@ -306,11 +355,6 @@ def probe_batch(
         return None
     if len(hashes) == 1:
         return _probe_one(layout, batch, hashes[0], keys)
-    if kernels is not None:
-        try:
-            return kernels.probe(found, hashes, keys, [batch.columns[p] for p in layout.compared])
-        except TypeError:  # nested values, integers of more than 64 bits
-            pass
     low = lower_bounds(found, hashes)
     there = low < len(found)
     if not there.all():

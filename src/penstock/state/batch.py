@@ -19,13 +19,15 @@ import numpy as np
 from penstock.kernels.hashing import hash_columns
 from penstock.kernels.order import OrderKey, lexsort, sort_order, sort_rows
 from penstock.kernels.ranges import run_starts
+from penstock.native import kernels
 from penstock.state import measures as m
 from penstock.state.grouping import exact_groups
 from penstock.state.measures import Measure
 from penstock.zset.column import Column, concat, empty
 from penstock.zset.comparing import equal_at
-from penstock.zset.taking import take_columns
+from penstock.zset.taking import made, take_columns
 from penstock.zset.types import SqlType
+from penstock.zset.weights import compacted
 from penstock.zset.zset import ZSet
 
 
@@ -127,7 +129,28 @@ def build(
 
 def merge(layout: Layout, batches: Sequence[Batch], cancel: bool = True) -> Batch:
     """Batches of one layout as one, by the law: equal rows add up, zeros vanish."""
+    if kernels is not None and not layout.order:
+        merged = _merged(batches)
+        if merged is not None:
+            return _consolidated(layout, merged, cancel)
     return _arranged(layout, concat_batches(batches), cancel)
+
+
+def _merged(batches: Sequence[Batch]) -> Batch | None:
+    """Sorted batches as one, sorted, in compiled code; None where that does not know a type."""
+    sources = [[b.hashes, *b.measures, *b.columns] for b in batches]
+    try:
+        which, rows = kernels.merge_order([b.hashes for b in batches])
+        parts = kernels.gather(sources, which, rows)
+    except (
+        TypeError,
+        AttributeError,
+    ):  # nested values, sums of more than 64 bits or of floats; rows of a load
+        return None
+    first = 1 + len(batches[0].measures)
+    measures = tuple([compacted(x[0]) for x in parts[1:first]])
+    columns = zip(batches[0].columns, parts[first:], strict=True)
+    return Batch(parts[0][0], tuple([made(c.type, len(rows), p) for c, p in columns]), measures)
 
 
 def concat_batches(batches: Sequence[Batch]) -> Batch:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.kernels.hashing import hash_plain
-from penstock.state.arrangement import Arrangement, probe_batch
+from penstock.state.arrangement import Arrangement, probe_batches
 from penstock.state.batch import Batch, concat_batches
 from penstock.state.finder import Key, Place, places_under
 from penstock.zset.column import Column
@@ -21,25 +21,14 @@ def newest_places(arrangement: Arrangement, hashes: np.ndarray, keys: Sequence[C
     From the newest batch to the oldest: one that has a +1 row for a key has its row, and one that has
     only a -1 row says that it is gone. Either way older batches need not be asked.
     """
-    waiting = np.arange(len(hashes))
     places: list[Places] = []
-    for batch in reversed(arrangement.batches):
-        if not len(waiting):
-            break
-        whole = len(waiting) == len(hashes)
-        wanted = hashes if whole else hashes[waiting]
-        found = probe_batch(
-            arrangement.layout, batch, wanted, keys if whole else [k.take(waiting) for k in keys]
-        )
-        if found is None:
-            continue
-        mine, theirs = found
-        present = np.flatnonzero(batch.weights[theirs] > 0)
-        if len(present):
-            places.append((waiting[mine[present]], batch, theirs[present]))
-        settled = np.zeros(len(waiting), np.bool_)
-        settled[mine] = True
-        waiting = waiting[~settled]
+    newest_first = arrangement.batches[::-1]
+    for batch, mine, theirs in probe_batches(arrangement.layout, newest_first, hashes, keys, first=True):
+        present = batch.weights[theirs] > 0
+        if present.all():
+            places.append((mine, batch, theirs))
+        elif present.any():
+            places.append((mine[present], batch, theirs[present]))
     return places
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.native import kernels
 from penstock.zset.column import Column
-from penstock.zset.taking import text_column
+from penstock.zset.taking import made
 from penstock.zset.types import SqlType
 
 # How compiled code takes a column (the same numbers are in _kernels.c).
@@ -46,11 +46,9 @@ class Intake:
         found = kernels.intake(data.__arrow_c_stream__(), self._steps) if self._steps else None
         if found is None:
             return {}
-        taken = {}
-        for (place, *_), type, parts in zip(self._steps, self._types, found, strict=True):
-            made = Column(type, *parts) if len(parts) == 2 else text_column(type, data.num_rows, *parts)
-            taken[place] = made
-        return taken
+        count = data.num_rows
+        each = zip(self._steps, self._types, found, strict=True)
+        return {step[0]: made(type, count, parts) for step, type, parts in each}
 
 
 def step(place: int, given: pa.DataType, type: SqlType) -> Step | None:

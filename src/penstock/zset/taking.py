@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.native import kernels
-from penstock.zset.column import Column, as_indices, take_arrow
+from penstock.zset.column import Column, as_indices, concat, take_arrow
 from penstock.zset.types import SqlType
 
 
@@ -70,10 +70,10 @@ def take_later(columns: Sequence[Column], index: np.ndarray) -> list[Column]:
     """`take_columns`, but text is not taken before somebody looks at it."""
     composed: dict[int, np.ndarray] = {}
     taken: list[Column] = []
+    numbers = iter(take_columns([c for c in columns if c.type.kind != "arrow"], index))
     for column in columns:
         if column.type.kind != "arrow":
-            valid = column.valid
-            taken.append(Column(column.type, column.values[index], None if valid is None else valid[index]))
+            taken.append(next(numbers))
             continue
         places = column.places() if isinstance(column, TakenLater) else None
         if places is None:
@@ -124,25 +124,35 @@ def _take_compiled(columns: Sequence[Column], index: np.ndarray) -> list[Column]
         found = iter(kernels.take(at_once, index))
     except TypeError:  # nested values, integers of more than 64 bits, row numbers that are not int64
         return None
-    taken = []
-    for column in columns:
-        if column.__class__ is Column:
-            parts = next(found)
-            made = (
-                Column(column.type, *parts)
-                if len(parts) == 2
-                else text_column(column.type, len(index), *parts)
-            )
-            taken.append(made)
-        else:
-            taken.append(column.take(index))
-    return taken
+    count = len(index)
+    return [made(c.type, count, next(found)) if c.__class__ is Column else c.take(index) for c in columns]
 
 
-def text_column(
-    type: SqlType, count: int, offsets: np.ndarray, data: bytes, bits: bytes | None, nulls: int
-) -> Column:
-    """A column from what compiled code gives for text."""
-    validity = pa.py_buffer(bits) if nulls else None
-    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(data)]
+def made(type: SqlType, count: int, parts: tuple[Any, ...]) -> Column:
+    """A column from what compiled code gives: (values, mask), or (offsets, bytes, bitmap, NULLs) of text."""
+    if len(parts) == 2:
+        return Column(type, parts[0], parts[1])
+    offsets, data, bits, nulls = parts
+    buffers = [pa.py_buffer(bits) if nulls else None, pa.py_buffer(offsets), pa.py_buffer(data)]
     return Column(type, pa.Array.from_buffers(type.arrow, count, buffers, nulls))
+
+
+def gather_columns(sources: Sequence[Sequence[Column]], rows: Sequence[np.ndarray]) -> list[Column]:
+    """Some rows of each source, one source below the other.
+
+    >>> from penstock.zset.column import from_pylist
+    >>> from penstock.zset.types import BIGINT
+    >>> sources = [[from_pylist(BIGINT, [1, 2])], [from_pylist(BIGINT, [3, None])]]
+    >>> gather_columns(sources, [np.array([1]), np.array([1, 0])])
+    [Column(BIGINT, [2, None, 3])]
+    """
+    if kernels is not None:
+        which, places = np.repeat(np.arange(len(rows)), [len(r) for r in rows]), np.concatenate(rows)
+        try:
+            found = kernels.gather([list(s) for s in sources], which, places)
+        except TypeError:  # nested values, integers of more than 64 bits
+            pass
+        else:
+            return [made(c.type, len(places), p) for c, p in zip(sources[0], found, strict=True)]
+    parts = [take_later(columns, index) for columns, index in zip(sources, rows, strict=True)]
+    return [concat(columns) for columns in zip(*parts, strict=True)]

@@ -22,11 +22,10 @@ from penstock.circuit.operators.look_up_few import FewLookUp
 from penstock.evaluate.compile import Predicate, compile_predicate
 from penstock.kernels.hashing import hash_columns
 from penstock.plan.expr import Expr
-from penstock.state.arrangement import Arrangement, probe_batch
+from penstock.state.arrangement import Arrangement, Found, probe_batches
 from penstock.state.batch import Batch, Layout
-from penstock.zset.column import concat
 from penstock.zset.few import Few
-from penstock.zset.taking import take_later
+from penstock.zset.taking import gather_columns, take_later
 from penstock.zset.zset import ZSet
 
 
@@ -83,11 +82,7 @@ class LookUp(Stateless):
             return None
         keys = [rows.columns[p] for p in self._probe]
         hashes = hash_columns(keys, count)
-        found: list[tuple[Batch, np.ndarray, np.ndarray]] = []
-        for batch in batches:
-            pairs = probe_batch(arrangement.layout, batch, hashes, keys)
-            if pairs is not None:
-                found.append((batch, *pairs))
+        found = probe_batches(arrangement.layout, batches, hashes, keys)
         if not found:
             return None
         return _pass(self._joined(rows, found), self._filters)
@@ -97,19 +92,24 @@ class LookUp(Stateless):
             self._few = FewLookUp(layout, self._probe, self._not_null, self._columns)
         return self._few.join(rows, batches) if self._few.fits else None
 
-    def _joined(self, rows: ZSet, found: Sequence[tuple[Batch, np.ndarray, np.ndarray]]) -> ZSet:
+    def _joined(self, rows: ZSet, found: Sequence[Found]) -> ZSet:
         """The rows side by side with those found. What is found in several batches is put together first:
         the rows' own columns, most of the work, are then taken once."""
-        parts = [take_later([batch.columns[p] for p in self._columns], theirs) for batch, _, theirs in found]
-        weights = [batch.weights[theirs] for batch, _, theirs in found]
         if len(found) == 1:
-            mine, others, weight = found[0][1], parts[0], weights[0]
+            batch, mine, theirs = found[0]
+            others = take_later([batch.columns[p] for p in self._columns], theirs)
+            weight = batch.weights[theirs]
         else:
-            mine, weight = np.concatenate([f[1] for f in found]), np.concatenate(weights)
-            others = [concat(columns) for columns in zip(*parts, strict=True)]
+            mine, weight = np.concatenate([f[1] for f in found]), _weights(found)
+            columns = [[batch.columns[p] for p in self._columns] for batch, _, _ in found]
+            others = gather_columns(columns, [theirs for _, _, theirs in found])
         if len(mine) == len(rows) and (mine == np.arange(len(mine))).all():
             return ZSet((*rows.columns, *others), rows.weights * weight)
         return ZSet((*take_later(rows.columns, mine), *others), rows.weights[mine] * weight)
+
+
+def _weights(found: Sequence[Found]) -> np.ndarray:
+    return np.concatenate([batch.weights[theirs] for batch, _, theirs in found])
 
 
 def _matchable(rows: ZSet, positions: Sequence[int]) -> ZSet:
