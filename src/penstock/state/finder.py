@@ -8,6 +8,7 @@ as often as all pieces together say.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -17,7 +18,6 @@ import numpy as np
 from penstock.base.errors import PenstockError
 from penstock.base.limits import INDEX_AFTER_READS, INDEX_AT_ONCE_ROWS_MAX, INDEX_ROWS_MAX
 from penstock.kernels.hashing import hash_columns, hash_plain
-from penstock.kernels.place import place
 from penstock.state.batch import Batch
 from penstock.zset.few import value_at
 from penstock.zset.zset import ZSet, union
@@ -64,7 +64,7 @@ def places_under(
     [1, 2]
     """
     found: list[Place] = []
-    at, count = place(hashes, hash), len(hashes)
+    at, count = bisect_left(hashes, hash), len(hashes)
     while at < count and hashes[at] == hash:
         row = at if order is None else order[at]
         at += 1

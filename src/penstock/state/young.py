@@ -9,12 +9,12 @@ change again, and of some views (counts by status, by day) a few groups take eve
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from operator import add
 
 from penstock.base.limits import KNOWN_GROUPS_MAX
 from penstock.kernels import hashing
-from penstock.kernels.place import place
 from penstock.state.batch import Batch
 from penstock.state.few_groups import Added
 from penstock.zset.few import Row, stands_at
@@ -60,7 +60,7 @@ def stored(key: Row, batches: Sequence[Batch], width: int) -> Added:
     total: list[int] = [0] * width
     for batch in batches:
         hashes = batch.hashes.data  # as memory: numpy makes an object of its own for each number
-        at, count = place(hashes, hash), len(hashes)
+        at, count = bisect_left(hashes, hash), len(hashes)
         while at < count and hashes[at] == hash:
             if (sure and hashing.is_exact(batch.columns)) or stands_at(key, batch.columns, at):
                 for i, measure in enumerate(batch.measures):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from penstock.base.limits import FEW_MATCHES_MAX
 from penstock.kernels.hashing import hash_plain
-from penstock.kernels.place import place
 from penstock.state.batch import Batch, Layout
 from penstock.zset.column import INT64_MAX, INT64_MIN
 from penstock.zset.few import Few, Row, is_plain, row_at, stands_at
@@ -52,7 +52,7 @@ class FewLookUp:
     def _places(self, batch: Batch, hash: int, key: Row) -> list[int] | None:
         """The rows of the batch under the key; None if there may be many."""
         hashes = batch.hashes.data
-        at, size = place(hashes, hash), len(hashes)
+        at, size = bisect_left(hashes, hash), len(hashes)
         if at + FEW_MATCHES_MAX < size and hashes[at + FEW_MATCHES_MAX] == hash:
             return None
         places = []
