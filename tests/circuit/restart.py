@@ -28,7 +28,7 @@ def restored(core: Core) -> Core:
 def copy_state(core: Core, made: Core) -> None:
     for old, new in zip(core.circuit.nodes.values(), made.circuit.nodes.values(), strict=True):
         for a, b in zip(old.owned, new.owned, strict=True):
-            b.batches = list(a.batches)
+            b.attach(a.batches, kept=False)
     for one, other in zip(core.catalog, made.catalog, strict=True):
         assert type(one) is type(other)
         if isinstance(one, Table) and isinstance(other, Table) and one.bag is not None:
@@ -41,7 +41,7 @@ def copy_state(core: Core, made: Core) -> None:
 def _copy(old: Contents, new: Contents | None) -> None:
     assert new is not None
     assert old.name == new.name
-    new._arrangement.batches = list(old.arranged().batches)
+    new._arrangement.attach(old.arranged().batches, kept=False)
 
 
 def twin(flow: penstock.Flow) -> penstock.Flow:

@@ -17,6 +17,20 @@ INSERT_ROWS_MAX = 4
 # costs what one of a thousand costs.
 FEW_ROWS_MAX = 4
 
+# A row that matches at most this many rows of a batch is joined with them one by one.
+FEW_MATCHES_MAX = 8
+
+# Groups that a few rows changed are gathered in a dict until they are this many, and then become a batch: often
+# enough that no tick pays much for it. In reports each counts for about what it takes in memory.
+YOUNG_GROUPS_MAX = 256
+YOUNG_GROUP_BYTES = 64
+
+# Groups of an arrangement whose measures are remembered, so that the next change need not look them up.
+KNOWN_GROUPS_MAX = 4_096
+
+# Epochs that have left a note for the meter and are not in its figures yet: those who look count them.
+UNCOUNTED_EPOCHS_MAX = 256
+
 # What is appended is merged at once only if it has at most this many rows: a merge costs the same for one row as
 # for fifty, so of fifty a few are gathered first.
 SMALL_APPEND_ROWS_MAX = 16

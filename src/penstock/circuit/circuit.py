@@ -24,6 +24,11 @@ class CircuitNode:
     owned: list[Arrangement] = field(default_factory=list)
 
 
+# A node's number, its input if it has only one, its inputs and operator, all the state that the operator is given,
+# and what of it is its own.
+Planned = tuple[int, int | None, tuple[int, ...], Operator, Sequence[Arrangement], list[Arrangement]]
+
+
 class Circuit:
     """Nodes by number; views by name, each with the node that gives its rows."""
 
@@ -31,6 +36,7 @@ class Circuit:
         self.nodes: dict[int, CircuitNode] = {}
         self.last = 0  # the newest number; none is ever used twice
         self._schedules: dict[frozenset[int], list[CircuitNode]] = {}
+        self._plans: dict[tuple[int, ...], list[Planned]] = {}
 
     def reserve(self) -> int:
         """A number for a new node."""
@@ -41,11 +47,13 @@ class Circuit:
         for node in nodes:
             self.nodes[node.id] = node
         self._schedules.clear()
+        self._plans.clear()
 
     def remove(self, ids: Iterable[int]) -> None:
         for id in ids:
             del self.nodes[id]
         self._schedules.clear()
+        self._plans.clear()
 
     def below(self, roots: Iterable[int], extra: dict[int, CircuitNode] | None = None) -> list[CircuitNode]:
         """The nodes that these need, themselves included, in topological order."""
@@ -71,6 +79,18 @@ class Circuit:
                     reached.add(id)
                     known.append(node)
             self._schedules[changed] = known
+        return known
+
+    def plan(self, changed: tuple[int, ...]) -> list[Planned]:
+        """The same with the state of each node at hand: what a tick needs, worked out once."""
+        known = self._plans.get(changed)
+        if known is None:
+            known = []
+            for node in self.schedule(frozenset(changed)):
+                assert node.operator is not None  # a source has no inputs, so it is never scheduled
+                only = node.inputs[0] if len(node.inputs) == 1 else None
+                known.append((node.id, only, node.inputs, node.operator, self.state_of(node), node.owned))
+            self._plans[changed] = known
         return known
 
     def state_of(self, node: CircuitNode) -> Sequence[Arrangement]:

@@ -14,6 +14,7 @@ from penstock.base.errors import (
     UniqueViolation,
 )
 from penstock.base.limits import COMBINED_ROWS_MAX, ERROR_ROWS_MAX, ERROR_VALUE_LENGTH_MAX
+from penstock.engine.accept_one import accept_one, upsert_one
 from penstock.engine.catalog import Table
 from penstock.engine.consolidate import consolidated
 from penstock.kernels.hashing import hash_columns
@@ -25,7 +26,6 @@ from penstock.state.batch import Batch, Layout, build
 from penstock.state.grouping import exact_groups, group_rows
 from penstock.state.newest import newest_places, newest_rows
 from penstock.zset.comparing import equal_at
-from penstock.zset.weights import any_negative
 from penstock.zset.zset import ZSet, union
 
 
@@ -37,13 +37,12 @@ def accept(table: Table, delta: ZSet, pending: ZSet | None = None) -> tuple[ZSet
     whole = delta if pending is None else union([pending, delta])
     if table.keyed is None:
         return _accept_bag(table, whole), None
-    return _accept_keyed(table, whole)
+    return accept_one(table, whole) or _accept_keyed(table, whole)
 
 
 def _check_values(table: Table, delta: ZSet) -> None:
     for position in table.not_null:
-        null = delta.columns[position].validity()
-        if null is not None and not null.all():
+        if delta.has_nulls(position):
             name = table.schema.names[position]
             raise NotNullViolation(
                 f'column "{name}" of "{table.name}" must not be NULL', hint="Give it a value or a default."
@@ -60,7 +59,7 @@ def _check_values(table: Table, delta: ZSet) -> None:
 
 def _accept_bag(table: Table, delta: ZSet) -> ZSet:
     """A table without a key: what is removed must be there often enough."""
-    if not any_negative(delta.weights):
+    if not delta.removes():
         return delta
     assert table.bag is not None
     types = table.schema.types
@@ -172,6 +171,9 @@ def upsert(table: Table, delta: ZSet, pending: ZSet | None) -> ZSet:
         raise InvalidDelta(
             f'table "{table.name}" has no primary key to upsert by', hint="Declare a PRIMARY KEY."
         )
+    one = upsert_one(table, delta) if pending is None or not len(pending) else None
+    if one is not None:
+        return one
     keys = [delta.columns[k] for k in table.key]
     groups = group_rows(keys, len(delta))
     order = np.arange(len(delta)) if groups.order is None else groups.order

@@ -78,7 +78,7 @@ class Past:
         types = relation.schema.types
         for epoch, _, delta in self._history.deltas(relation.id, types, first + 1, last):
             change = as_change(relation.schema, epoch, delta)
-            if change.batch.num_rows:
+            if change.num_rows:
                 yield change
 
     def records(self, relation: Table | MaterializedView, first: int, last: int) -> list[EpochRecord]:

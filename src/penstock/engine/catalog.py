@@ -59,6 +59,7 @@ class Table:
 
     def __post_init__(self) -> None:
         self.matching = Matching(self.schema, self.name)
+        self.has_wide_key = any(self.schema.types[k].kind == "wide" for k in self.key)
         self.has_volatile_defaults = any(isinstance(d, VolatileDefault) for d in self.defaults)
 
     def rows(self) -> ZSet:
@@ -157,6 +158,7 @@ class Catalog:
         self._relations: dict[str, Relation] = {}
         self._materialized: list[MaterializedView] = []
         self._by_id: dict[int, Relation] = {}
+        self.folded_tables: dict[str, Table] = {}  # by folded name
 
     def __iter__(self) -> Iterator[Relation]:
         return iter(self._relations.values())
@@ -200,6 +202,7 @@ class Catalog:
         self.changes += 1
         self._by_id = {r.id: r for r in self}
         self._materialized = [r for r in self if isinstance(r, MaterializedView)]
+        self.folded_tables = {fold(r.name): r for r in self if isinstance(r, Table)}
 
     def tables(self) -> list[Table]:
         return [r for r in self if isinstance(r, Table)]

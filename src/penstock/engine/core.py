@@ -6,8 +6,7 @@ and `commit` (which cannot fail for a reason that lies in the data).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.base.errors import (
@@ -50,7 +49,7 @@ from penstock.sql.tokens import fold, quote
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch
 from penstock.state.contents import Contents
-from penstock.state.scattered import Rows, Scattered, rows_of
+from penstock.state.scattered import Rows, Scattered
 from penstock.zset.column import Column, from_pylist
 from penstock.zset.interchange import from_arrow
 from penstock.zset.types import Schema, SqlType
@@ -93,7 +92,7 @@ class Core:
         deltas: dict[int, Delta] = {}
         for name, (delta, batch) in changes.items():
             table = self.table(name)
-            deltas[table.node] = rows_of(delta)
+            deltas[table.node] = delta.zset() if isinstance(delta, Scattered) else delta
             if table.key_node is not None:
                 deltas[table.key_node] = batch
         return deltas
@@ -126,21 +125,19 @@ class Core:
 
     def commit(self, changes: Mapping[str, Change], epoch: Epoch) -> dict[str, Rows]:
         """Make it so: the changes of the materialized views, by name."""
-        with self._undivided():
+        try:
             self._commit_tables(changes)
             epoch.commit()
             self.epoch += 1
             return self._commit_views(epoch)
-
-    @contextmanager
-    def _undivided(self) -> Iterator[None]:
-        """Around what must happen whole: if it fails half-way, the state is good for nothing any more."""
-        try:
-            yield
         except BaseException as error:
-            self.failure = str(error) or type(error).__name__
-            self.audit.record("stopped", error=self.failure)
+            self._stop(error)
             raise
+
+    def _stop(self, error: BaseException) -> None:
+        """What must happen whole has failed half-way: the state is good for nothing any more."""
+        self.failure = str(error) or type(error).__name__
+        self.audit.record("stopped", error=self.failure)
 
     def check(self) -> None:
         """Raise if an epoch has been applied by half."""
@@ -167,7 +164,7 @@ class Core:
 
     def follow(self, changes: Mapping[str, Change], views: Mapping[str, ZSet]) -> None:
         """Take over an epoch that another process worked out: rows alone, no operator runs."""
-        with self._undivided():
+        try:
             self._commit_tables(changes)
             for name, rows in views.items():
                 view = self.catalog.get(name)
@@ -175,6 +172,9 @@ class Core:
                 view.contents.append(rows)
                 view.version += 1
             self.epoch += 1
+        except BaseException as error:
+            self._stop(error)
+            raise
 
     def _commit_views(self, epoch: Epoch) -> dict[str, Rows]:
         changed: dict[str, Rows] = {}
@@ -183,7 +183,7 @@ class Core:
             delta = deltas.get(view.node)
             if delta is None:
                 continue
-            rows = delta if isinstance(delta, Scattered) else as_zset(delta)
+            rows = delta.zset() if isinstance(delta, Batch) else delta
             view.contents.append(rows)
             view.version += 1
             changed[view.name] = rows
@@ -192,6 +192,9 @@ class Core:
     # -- names -----------------------------------------------------------------------------
 
     def table(self, name: str) -> Table:
+        known = self.catalog.folded_tables.get(name)  # every tick asks several times
+        if known is not None:
+            return known
         found = self.catalog.get(name)
         if not isinstance(found, Table):
             raise WrongObjectType(

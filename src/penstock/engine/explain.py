@@ -72,7 +72,8 @@ def _describe(node: CircuitNode, other: str | None) -> str:
     if node.label:
         text += f" {node.label}"
     if node.owned:
-        rows, bytes = sum(a.rows() for a in node.owned), sum(a.nbytes() for a in node.owned)
+        owned = [a.settled() for a in node.owned]
+        rows, bytes = sum(a.rows() for a in owned), sum(a.nbytes() for a in owned)
         kind = "arrangement" if isinstance(operator, Arrange) else "state"
         text += f" | {kind} {node.owned[0].name}: {_key(node)}{rows} rows, {size(bytes)}"
     if other is not None:

@@ -41,7 +41,9 @@ class UpkeepSide(FlowParts):
             self._check_open()
             core = self._core
             entries = [
-                StateEntry(a.name, a.rows(), a.nbytes()) for n in core.circuit.nodes.values() for a in n.owned
+                StateEntry(a.name, a.settled().rows(), a.nbytes())
+                for n in core.circuit.nodes.values()
+                for a in n.owned
             ]
             for relation in core.catalog:
                 bag = (

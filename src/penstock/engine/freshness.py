@@ -109,7 +109,7 @@ def _one(
 
 def _open_spans(name: str, meter: Meter, blocked_us: int | None) -> list[Span]:
     """What keeps changes from being visible at this instant."""
-    spans = list(meter.waiting.values())
+    spans = [change.span() for change in list(meter.waiting)]
     spans += [span for view, (span, _) in list(meter.building.items()) if view == name]
     spans += [Span(since, 0, cause) for cause, since in list(meter.states.items())]
     if blocked_us is not None:

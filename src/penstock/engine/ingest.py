@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.base.errors import InvalidDelta, PenstockError, TypeMismatch, UndefinedColumn
 from penstock.base.limits import COMBINED_ROWS_MAX, FEW_ROWS_MAX
 from penstock.zset.column import Column, constant, from_pylist
+from penstock.zset.few import Few, Row, is_plain, values_of
 from penstock.zset.intake import Intake
 from penstock.zset.interchange import from_arrow
 from penstock.zset.types import BIGINT, Schema, SqlType
@@ -22,6 +23,9 @@ WEIGHT = "_weight"
 _INT_RANGE = {1: 2**7, 2: 2**15, 4: 2**31, 8: 2**63}
 _NONE = type(None)
 _NOT_PLAIN = frozenset(("BOOLEAN", "DECIMAL"))  # fixed, but kept otherwise than in Arrow
+_DIRECT = frozenset(
+    ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "BOOLEAN")
+)
 
 
 class Matching:
@@ -30,9 +34,19 @@ class Matching:
     def __init__(self, schema: Schema, table: str) -> None:
         self.schema = schema
         self.table = table
+        self.takes_tuples = all(map(is_plain, schema.types))
         self._given: pa.Schema | None = None
         self._found: tuple[list[int | None], int | None] = ([], None)
         self.intake = Intake(pa.schema([]), ())
+        self.direct: frozenset[int] = (
+            frozenset()
+        )  # columns whose values pyarrow gives as they stand in tuples
+
+    def knows(self, data: Any) -> bool:
+        """Whether rows of the same Arrow schema were taken before: as they are, so it is no change feed."""
+        return (
+            isinstance(data, pa.RecordBatch) and self._given is not None and data.schema.equals(self._given)
+        )
 
     def places(self, given: pa.Schema) -> tuple[list[int | None], int | None]:
         """The place of each column (None: it is absent), and that of the weights. Raises InvalidDelta or
@@ -41,6 +55,8 @@ class Matching:
             places, weight = self._found = self._match(given)
             wanted = [(p, t) for p, t in zip(places, self.schema.types, strict=True) if p is not None]
             self.intake = Intake(given, wanted if weight is None else [*wanted, (weight, BIGINT)])
+            pairs = [(p, given.field(p).type, t) for p, t in wanted]
+            self.direct = frozenset(p for p, arrow, type in pairs if _is_direct(arrow, type))
             self._given = given
         return self._found
 
@@ -53,6 +69,12 @@ class Matching:
         return places, names.index(WEIGHT) if WEIGHT in names else None
 
 
+def _is_direct(arrow: pa.DataType, type: SqlType) -> bool:
+    if type.id == "VARCHAR":
+        return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow))
+    return type.id in _DIRECT and bool(arrow == type.arrow)
+
+
 def to_zset(data: Any, matching: Matching, defaults: Sequence[Any]) -> ZSet:
     """Anything with rows as a Z-set; columns by name, absent ones filled with `defaults`.
 
@@ -60,7 +82,16 @@ def to_zset(data: Any, matching: Matching, defaults: Sequence[Any]) -> ZSet:
     """
     if isinstance(data, ZSet):
         return data
-    if isinstance(data, (list, tuple)):
+    if isinstance(data, (pa.RecordBatch, pa.Table)):
+        if matching.takes_tuples and data.num_rows <= FEW_ROWS_MAX:
+            try:
+                return _few_from_arrow(data, matching, defaults)
+            except UnicodeDecodeError:  # Arrow does not look whether its texts are any
+                pass
+        columns, weights = _from_arrow(data, matching, defaults)
+    elif isinstance(data, (list, tuple)):
+        if matching.takes_tuples and len(data) <= FEW_ROWS_MAX:
+            return _few_from_dicts(data, matching, defaults)
         columns, weights = _from_dicts(data, matching.schema, defaults, matching.table)
     else:
         columns, weights = _from_arrow(_as_table(data, matching.table), matching, defaults)
@@ -97,13 +128,7 @@ def _as_table(data: Any, table: str) -> pa.Table | pa.RecordBatch:
 def _from_dicts(
     rows: Sequence[Any], schema: Schema, defaults: Sequence[Any], table: str
 ) -> tuple[tuple[Column, ...], np.ndarray]:
-    for row in rows:
-        if not isinstance(row, Mapping):
-            raise InvalidDelta(f'a row of the delta for "{table}" is {type(row).__name__}, not a dict')
-    present: set[str] = set()
-    for row in rows:
-        present.update(row)
-    lookup = _match_names(present, schema, table)
+    lookup = _names_in(rows, schema, table)
     columns = []
     for name, sql_type, default in zip(schema.names, schema.types, defaults, strict=True):
         key = lookup.get(name)
@@ -111,10 +136,44 @@ def _from_dicts(
             columns.append(constant(sql_type, default, len(rows)))
             continue
         columns.append(_column([row.get(key) for row in rows], sql_type, name, table))
+    return tuple(columns), _weights_of(rows)
+
+
+def _few_from_dicts(rows: Sequence[Any], matching: Matching, defaults: Sequence[Any]) -> Few:
+    """The same for a few rows: as tuples."""
+    schema, table = matching.schema, matching.table
+    lookup = _names_in(rows, schema, table)
+    columns = []
+    for name, sql_type, default in zip(schema.names, schema.types, defaults, strict=True):
+        key = lookup.get(name)
+        if key is None:
+            columns.append(values_of(constant(sql_type, default, len(rows))))
+        else:
+            columns.append(_values([row.get(key) for row in rows], sql_type, name, table))
+    return _few(schema.types, list(zip(*columns, strict=True)), _weights_of(rows).tolist())
+
+
+def _few(types: tuple[SqlType, ...], rows: list[Row], weights: list[int]) -> Few:
+    if all(weights):
+        return Few(types, rows, weights)
+    kept = [(row, weight) for row, weight in zip(rows, weights, strict=True) if weight]
+    return Few(types, [row for row, _ in kept], [weight for _, weight in kept])
+
+
+def _names_in(rows: Sequence[Any], schema: Schema, table: str) -> dict[str, str]:
+    present: set[str] = set()
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise InvalidDelta(f'a row of the delta for "{table}" is {type(row).__name__}, not a dict')
+        present.update(row)
+    return _match_names(present, schema, table)
+
+
+def _weights_of(rows: Sequence[Any]) -> np.ndarray:
     weights = [row.get(WEIGHT, 1) for row in rows]
     if not all(isinstance(w, (int, np.integer)) and not isinstance(w, bool) for w in weights):
         raise InvalidDelta(f"{WEIGHT} must be a whole number", hint="+1 adds a row, -1 removes one.")
-    return tuple(columns), np.array(weights, np.int64)
+    return np.array(weights, np.int64)
 
 
 def _match_names(present: set[str], schema: Schema, table: str) -> dict[str, str]:
@@ -135,12 +194,9 @@ def _match_names(present: set[str], schema: Schema, table: str) -> dict[str, str
 def _column(values: list[Any], type: SqlType, name: str, table: str) -> Column:
     """A column from Python values. The usual types take a short path: a tick of one row is in a hurry."""
     kinds = {v.__class__ for v in values}
-    dtype = type.numpy
-    if type.kind == "fixed" and dtype.kind == "i" and type.is_integer and kinds == {int}:
-        bound = _INT_RANGE[dtype.itemsize]
-        if min(values) >= -bound and max(values) < bound:
-            return Column(type, np.array(values, dtype))
-    elif type.id == "DOUBLE" and kinds <= {float, int} and values:
+    if _are_integers(values, kinds, type):
+        return Column(type, np.array(values, type.numpy))
+    if type.id == "DOUBLE" and kinds <= {float, int} and values:
         return Column(type, np.array(values, np.float64))
     elif type.id == "VARCHAR" and kinds <= {str, _NONE}:
         return Column(type, pa.array(values, pa.large_string()))
@@ -152,6 +208,24 @@ def _column(values: list[Any], type: SqlType, name: str, table: str) -> Column:
             return from_arrow(pa.array(values), type)  # for example int to DECIMAL, str to DATE
         except (pa.ArrowException, ValueError, TypeError, OverflowError, ArithmeticError):
             raise _mismatch(name, table, type, str(error)) from None
+
+
+def _values(values: list[Any], type: SqlType, name: str, table: str) -> list[Any]:
+    """The same as they stand in tuples: integers and texts are what they are."""
+    kinds = {v.__class__ for v in values}
+    if _are_integers(values, kinds, type):
+        return values
+    if type.id == "VARCHAR" and kinds == {str} and all(map(str.isascii, values)):  # others may be no Unicode
+        return values
+    return values_of(_column(values, type, name, table))
+
+
+def _are_integers(values: list[Any], kinds: set[type], type: SqlType) -> bool:
+    dtype = type.numpy
+    if type.kind != "fixed" or dtype.kind != "i" or not type.is_integer or kinds != {int}:
+        return False
+    bound = _INT_RANGE[dtype.itemsize]
+    return bool(min(values) >= -bound and max(values) < bound)
 
 
 def _check_python_types(kinds: set[type], type: SqlType, name: str, table: str) -> None:
@@ -197,12 +271,34 @@ def _from_arrow(
         return tuple(columns), constant_weight(1, count)
     if weight in taken and taken[weight].valid is None:
         return tuple(columns), taken[weight].values
-    weights = data.column(weight)
+    return tuple(columns), _whole_numbers(data.column(weight)).to_numpy().copy()
+
+
+def _few_from_arrow(data: pa.Table | pa.RecordBatch, matching: Matching, defaults: Sequence[Any]) -> Few:
+    """The same for a few rows: as tuples."""
+    places, weight = matching.places(data.schema)
+    schema, arrays, count = matching.schema, data.columns, data.num_rows
+    columns = []
+    for i, place in enumerate(places):
+        if place is None:
+            columns.append(values_of(constant(schema.types[i], defaults[i], count)))
+        elif place in matching.direct:
+            columns.append(arrays[place].to_pylist())
+        else:
+            array, name = arrays[place], schema.names[i]
+            columns.append(values_of(arrow_column(array, schema.types[i], name, matching.table)))
+    rows = list(zip(*columns, strict=True)) if columns else [()] * count
+    if weight is None:
+        return Few(schema.types, rows, [1] * count)
+    return _few(schema.types, rows, _whole_numbers(arrays[weight]).to_pylist())
+
+
+def _whole_numbers(weights: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     if not pa.types.is_integer(weights.type) or weights.null_count:
         raise InvalidDelta(
             f"{WEIGHT} must be whole numbers, none NULL", hint="+1 adds a row, -1 removes one."
         )
-    return tuple(columns), weights.cast(pa.int64()).to_numpy().copy()
+    return weights.cast(pa.int64())
 
 
 def _plain_column(array: pa.Array | pa.ChunkedArray, type: SqlType) -> Column | None:

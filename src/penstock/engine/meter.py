@@ -7,7 +7,6 @@ nobody needs the flow's lock to look, so that a busy flow can still be asked how
 
 from __future__ import annotations
 
-import itertools
 import threading
 from bisect import bisect_left
 from collections import Counter, deque
@@ -22,6 +21,7 @@ from penstock.base.limits import (
     FRESHNESS_WINDOW_SECONDS,
     LATE_CHANGES_MAX,
     LOAD_ROWS_MIN,
+    UNCOUNTED_EPOCHS_MAX,
 )
 from penstock.commit.history import now_us
 
@@ -74,16 +74,16 @@ class Meter:
         self.clock_us = clock_us
         self.opened_us = clock_us()
         self._lock = threading.Lock()
-        self._tokens = itertools.count(1)
-        self.epochs: deque[EpochNote] = deque(maxlen=EPOCHS_SHOWN_MAX)
-        self.late: deque[Span] = deque(maxlen=LATE_CHANGES_MAX)  # changes that took their time
-        self.waiting: dict[int, Span] = {}  # accepted and not visible yet; they end at 0
+        self._uncounted: deque[tuple[int, int, int, int, int, str, frozenset[str], str]] = deque()
+        self._epochs: deque[EpochNote] = deque(maxlen=EPOCHS_SHOWN_MAX)
+        self._late: deque[Span] = deque(maxlen=LATE_CHANGES_MAX)
+        self.waiting: set[Accepting] = set()  # accepted and not visible yet
         self.building: dict[
             str, tuple[Span, float | None]
         ] = {}  # views that are being filled, and their targets
         self.states: dict[str, int] = {}  # what holds the flow up just now, and since when
         self._lags: dict[int, dict[str, dict[int, int]]] = {}  # by second and table
-        self.epochs_total = self.rows_in_total = self.rows_out_total = 0
+        self.rows_in_total = self.rows_out_total = 0
         self.seconds_sum = 0.0
         self.seconds_counts = [0] * (len(SECONDS_BUCKETS) + 1)
         self.statements: Counter[str] = Counter()
@@ -102,19 +102,43 @@ class Meter:
     ) -> None:  # fmt: skip
         """An epoch is visible now. `cause` is why it took its time, if it did."""
         visible_us = self.clock_us()
+        self._uncounted.append((number, arrived_us, visible_us, rows_in, rows_out, engine, tables, cause))
+        if len(self._uncounted) >= UNCOUNTED_EPOCHS_MAX:
+            self.count()
+
+    def count(self) -> Meter:
+        """Bring the figures up to date. An epoch only leaves a note, and whoever looks counts what it says: most
+        epochs are over before anybody does."""
+        with self._lock:
+            while self._uncounted:
+                self._count(*self._uncounted.popleft())
+        return self
+
+    def _count(
+        self, number: int, arrived_us: int, visible_us: int, rows_in: int, rows_out: int,
+        engine: str, tables: frozenset[str], cause: str,
+    ) -> None:  # fmt: skip
         lag_us = max(0, visible_us - arrived_us)
         if cause == "STRESSED" and rows_in >= LOAD_ROWS_MIN:
             cause = "BACKFILLING"
-        with self._lock:
-            self.epochs.append(EpochNote(number, arrived_us, visible_us, rows_in, rows_out, engine))
-            self.epochs_total += 1
-            self.rows_in_total += rows_in
-            self.rows_out_total += rows_out
-            self.engines[engine] += 1
-            self._count_seconds(lag_us / 1_000_000)
-            self._count_lag(visible_us // 1_000_000, lag_us, tables)
-            if lag_us > _SLOW_US:
-                self.late.append(Span(arrived_us, visible_us, cause, tables))
+        self._epochs.append(EpochNote(number, arrived_us, visible_us, rows_in, rows_out, engine))
+        self.rows_in_total += rows_in
+        self.rows_out_total += rows_out
+        self.engines[engine] += 1
+        self._count_seconds(lag_us / 1_000_000)
+        self._count_lag(visible_us // 1_000_000, lag_us, tables)
+        if lag_us > _SLOW_US:
+            self._late.append(Span(arrived_us, visible_us, cause, tables))
+
+    @property
+    def epochs(self) -> deque[EpochNote]:
+        """The latest epochs."""
+        return self.count()._epochs
+
+    @property
+    def late(self) -> deque[Span]:
+        """Changes that took their time."""
+        return self.count()._late
 
     def _count_seconds(self, seconds: float) -> None:
         self.seconds_sum += seconds
@@ -137,6 +161,7 @@ class Meter:
         """How many changes of these tables became visible after how long, over the window."""
         first = now_us // 1_000_000 - FRESHNESS_WINDOW_SECONDS
         total: Counter[int] = Counter()
+        self.count()
         with self._lock:
             for second, by_table in self._lags.items():
                 if second > first:
@@ -187,7 +212,7 @@ class Meter:
 class Accepting:
     """The context of one change: a class of its own, because a generator costs as much as all the rest."""
 
-    __slots__ = ("_meter", "_tables", "_token")
+    __slots__ = ("_arrived_us", "_meter", "_tables")
 
     def __init__(self, meter: Meter, tables: frozenset[str] | None) -> None:
         self._meter = meter
@@ -195,13 +220,16 @@ class Accepting:
 
     def __enter__(self) -> int:
         meter = self._meter
-        self._token = next(meter._tokens)
-        arrived_us = meter.clock_us()
-        meter.waiting[self._token] = Span(arrived_us, 0, "STRESSED", self._tables)
+        self._arrived_us = arrived_us = meter.clock_us()
+        meter.waiting.add(self)
         return arrived_us
 
     def __exit__(self, *_: object) -> None:
-        del self._meter.waiting[self._token]
+        self._meter.waiting.discard(self)
+
+    def span(self) -> Span:
+        """The time since it came, which has no end yet."""
+        return Span(self._arrived_us, 0, "STRESSED", self._tables)
 
 
 def lag_bucket(lag_us: int) -> int:

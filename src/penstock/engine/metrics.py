@@ -35,7 +35,7 @@ def metrics(flow: Flow) -> str:
 
 def _families(flow: Flow) -> Iterator[tuple[str, str, str, Iterable[Sample]]]:
     """Name, type, what it is, samples."""
-    meter = flow.meter
+    meter = flow.meter.count()
     yield "penstock_info", "gauge", "The version, as a label.", [({"version": VERSION}, 1)]
     yield "penstock_epoch", "gauge", "The last epoch that is visible.", [({}, flow.epoch)]
     yield "penstock_epochs_total", "counter", "Epochs of this process.", _labelled(meter.engines, "engine")
@@ -172,7 +172,7 @@ def resident_bytes() -> int | None:
 
 def _histogram(flow: Flow) -> list[str]:
     name = "penstock_tick_seconds"
-    meter = flow.meter
+    meter = flow.meter.count()
     lines = [
         f"# HELP {name} From the acceptance of a change until it is visible.",
         f"# TYPE {name} histogram",

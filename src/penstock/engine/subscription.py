@@ -87,7 +87,7 @@ class Subscription:
         try:
             while True:
                 change = self._next()
-                if change is None or change.batch.num_rows:
+                if change is None or change.num_rows:
                     return change
         except PenstockError as error:
             self._failure = error  # for good: going on would leave a gap

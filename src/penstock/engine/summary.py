@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 from penstock.engine.consolidate import consolidated
 from penstock.run.receipt import Worked
 from penstock.run.spark.engine import JobFigures
 from penstock.state.scattered import Rows, rows_of
+from penstock.zset.zset import ZSet
 
 
 class TickSummary:
     """What one epoch did."""
 
     __slots__ = (
-        "__dict__", "_changes", "_types", "duration_ms", "epoch", "repeated", "rows_in",
+        "__dict__", "_changes", "duration_ms", "epoch", "repeated", "rows_in",
         "spark_jobs", "spark_stages", "spark_tasks",
     )  # fmt: skip
 
@@ -25,7 +25,6 @@ class TickSummary:
         rows_in: int,
         duration_ms: float,
         changes: dict[str, Rows],
-        types: dict[str, Any],
         repeated: tuple[str, ...] = (),
     ) -> None:
         self.epoch = epoch
@@ -33,7 +32,6 @@ class TickSummary:
         self.rows_in = rows_in
         self.duration_ms = duration_ms
         self._changes = changes
-        self._types = types
         self.spark_jobs = 0  # what it took where the epoch ran on Spark
         self.spark_stages = 0
         self.spark_tasks: tuple[Worked, ...] = ()
@@ -44,7 +42,7 @@ class TickSummary:
     @cached_property
     def views(self) -> dict[str, int]:
         """The views that changed, each with the number of its rows that came or went."""
-        counts = {n: len(consolidated(rows_of(rows), self._types[n])) for n, rows in self._changes.items()}
+        counts = {n: _count(rows_of(rows)) for n, rows in self._changes.items()}
         return {name: count for name, count in counts.items() if count}
 
     @property
@@ -57,3 +55,7 @@ class TickSummary:
             f"TickSummary(epoch={self.epoch}, rows_in={self.rows_in}, rows_out={self.rows_out}, "
             f"duration_ms={self.duration_ms:.3f}, views={self.views})"
         )
+
+
+def _count(rows: ZSet) -> int:
+    return len(consolidated(rows, tuple([column.type for column in rows.columns])))

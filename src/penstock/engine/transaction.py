@@ -73,17 +73,20 @@ class Transaction:
         self.core = core
         self.read_only = read_only
         self.changes: dict[str, Accepted] = {}  # by table name
+        self._all_effective = True  # no change is known that leaves nothing to do
         self._tables: dict[str, Table] = {}  # those of the changes: a name may come to mean another one
         self._several = several
         self._reads: list[WholeRead | KeyRead] = []
-        self._seen = self._state()
+        self._seen = core.epoch, core.catalog.changes
         self._epoch: Epoch | None = None  # what the changes would do; None where not worked out
 
     def apply(self, table: Table, delta: ZSet) -> None:
         """Add a delta to the transaction, or raise and leave it as it was."""
         if len(delta):
-            self.changes[table.name] = accept(table, delta, self.pending(table))
+            accepted = accept(table, delta, self.pending(table) if self.changes else None)
+            self.changes[table.name] = accepted
             self._tables[table.name] = table
+            self._all_effective = self._all_effective and accepted[0] is delta
             self._epoch = None
 
     def pending(self, table: Table) -> ZSet | None:
@@ -93,15 +96,19 @@ class Transaction:
     def epoch(self) -> Epoch:
         """What committing would do."""
         if self._epoch is None:
-            changes = {n: c for n, c in self.changes.items() if len(c[0])}
-            self._epoch = self.core.propose(changes)
+            self._epoch = self.core.propose(self.effective())
         return self._epoch
+
+    def effective(self) -> dict[str, Accepted]:
+        """The changes that leave something to do."""
+        if self._all_effective:
+            return self.changes
+        return {n: c for n, c in self.changes.items() if len(c[0])}
 
     def commit(self) -> dict[str, Rows]:
         """Commit as one epoch: the changes of the views."""
         epoch = self.epoch()
-        changes = {n: c for n, c in self.changes.items() if len(c[0])}
-        return self.core.commit(changes, epoch)
+        return self.core.commit(self.effective(), epoch)
 
     # -- other sessions --------------------------------------------------------------------
 
@@ -129,6 +136,7 @@ class Transaction:
             except (MissingRow, UniqueViolation) as error:
                 raise _conflict(error.message) from None
         self.changes = changes
+        self._all_effective = False
         self._epoch = None
         self._seen = self._state()
 
@@ -142,6 +150,7 @@ class Transaction:
     def go_back(self, mark: Mark) -> None:
         """Forget what came after a mark."""
         self.changes, self._reads = dict(mark.changes), list(mark.reads)
+        self._all_effective = False
         self._seen = (-1, -1)  # the mark may be older than what others did: look again
         self._epoch = None
         self.refresh(self.core)

@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -14,24 +13,49 @@ from penstock.base.errors import FlowClosed, WatchOverflow
 from penstock.base.limits import WATCH_QUEUE_EPOCHS_MAX, WATCH_QUEUE_ROWS_MAX
 from penstock.engine.consolidate import consolidated
 from penstock.engine.ingest import WEIGHT
-from penstock.zset.interchange import export
+from penstock.zset.export_few import export_few
+from penstock.zset.few import Few
+from penstock.zset.interchange import export, export_weights
 from penstock.zset.types import Schema
 from penstock.zset.zset import ZSet
 
 
-@dataclass(frozen=True)
 class Change:
     """One epoch's change of a view: a RecordBatch of the rows with their weights in `_weight`."""
 
-    epoch: int
-    batch: pa.RecordBatch
+    __slots__ = ("_batch", "_rows", "_schema", "epoch")
+
+    def __init__(self, schema: Schema, epoch: int, rows: ZSet) -> None:
+        self.epoch = epoch
+        self._schema = schema
+        self._rows = rows
+        self._batch: pa.RecordBatch | None = None
+
+    @property
+    def batch(self) -> pa.RecordBatch:
+        # Made when somebody looks: rows never change, so it does not matter when that is.
+        if self._batch is None:
+            self._batch = _record_batch(self._schema, self._rows)
+        return self._batch
+
+    @property
+    def num_rows(self) -> int:
+        """The rows that came or went: the batch's."""
+        return len(self._rows)
+
+    def __repr__(self) -> str:
+        return f"Change(epoch={self.epoch}, num_rows={self.num_rows})"
 
 
 def as_change(schema: Schema, epoch: int, rows: ZSet) -> Change:
     """An epoch's delta as it is shown."""
-    rows = consolidated(rows, schema.types)
-    arrays = [export(c) for c in rows.columns] + [pa.array(rows.weights)]
-    return Change(epoch, pa.record_batch(arrays, names=[*schema.names, WEIGHT]))
+    return Change(schema, epoch, consolidated(rows, schema.types))
+
+
+def _record_batch(schema: Schema, rows: ZSet) -> pa.RecordBatch:
+    arrays = export_few(rows) if isinstance(rows, Few) else [export(c) for c in rows.columns]
+    arrays.append(export_weights(rows.weights))
+    return pa.RecordBatch.from_arrays(arrays, names=[*schema.names, WEIGHT])
 
 
 class Watch:
@@ -51,7 +75,9 @@ class Watch:
         self._on_close = on_close
         self._rows = 0  # in the queue
         self._queue: deque[tuple[int, ZSet]] = deque()
-        self._ready = threading.Condition()
+        self._lock = threading.RLock()
+        self._ready = threading.Condition(self._lock)
+        self._sleepers = 0  # those who wait for it: mostly nobody, and then nobody has to be woken
         self._closed = False
         self._overflow = False
         self._wakers: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
@@ -60,7 +86,7 @@ class Watch:
 
     def push(self, epoch: int, rows: ZSet | None) -> None:
         """An epoch has been committed; None: it did not change the view."""
-        with self._ready:
+        with self._lock:
             if self._closed or self._overflow:
                 return
             self.reached = epoch
@@ -79,7 +105,8 @@ class Watch:
             self._wake()
 
     def _wake(self) -> None:
-        self._ready.notify_all()
+        if self._sleepers:
+            self._ready.notify_all()
         for loop, event in list(self._wakers):
             try:
                 loop.call_soon_threadsafe(event.set)
@@ -90,7 +117,7 @@ class Watch:
 
     def close(self, why: str | None = None) -> None:
         """End the watch: whoever waits on it stops. `why` is for those who did not do it themselves."""
-        with self._ready:
+        with self._lock:
             if self._closed:
                 return
             self._closed = True
@@ -113,7 +140,7 @@ class Watch:
 
     def take(self, up_to: int) -> tuple[Change | None, int]:
         """The next change, if its epoch is not beyond `up_to`; and the epoch up to which all has been taken."""
-        with self._ready:
+        with self._lock:
             if self._queue and self._queue[0][0] > up_to:
                 return None, min(self._queue[0][0] - 1, up_to)
             taken = self._take()
@@ -123,10 +150,18 @@ class Watch:
 
     def poll(self, timeout: float | None = 0) -> Change | None:
         """The next change; None if there is none within the timeout (in seconds; None waits for ever)."""
-        with self._ready:
-            self._ready.wait_for(lambda: self._queue or self._closed or self._overflow, timeout)
+        with self._lock:
+            if not (self._queue or self._closed or self._overflow):
+                self._sleep(timeout)
             taken = self._take()
         return None if taken is None else as_change(self._schema, *taken)
+
+    def _sleep(self, timeout: float | None) -> None:
+        self._sleepers += 1
+        try:
+            self._ready.wait_for(lambda: self._queue or self._closed or self._overflow, timeout)
+        finally:
+            self._sleepers -= 1
 
     def _take(self) -> tuple[int, ZSet] | None:
         if self._queue:
@@ -146,7 +181,7 @@ class Watch:
         while True:
             change = self.poll(None)
             if change is not None:
-                if change.batch.num_rows:
+                if change.num_rows:
                     yield change
             elif self._closed:
                 return
@@ -154,21 +189,21 @@ class Watch:
     async def __aiter__(self) -> AsyncIterator[Change]:
         event = asyncio.Event()
         waker = (asyncio.get_running_loop(), event)
-        with self._ready:
+        with self._lock:
             self._wakers.add(waker)
         try:
             while True:
                 event.clear()
                 change = self.poll(0)
                 if change is not None:
-                    if change.batch.num_rows:
+                    if change.num_rows:
                         yield change
                     continue
                 if self._closed:
                     return
                 await event.wait()
         finally:
-            with self._ready:
+            with self._lock:
                 self._wakers.discard(waker)
 
     def __enter__(self) -> Watch:

@@ -18,8 +18,9 @@ from penstock.gateway.portals import Prepared
 from penstock.gateway.result import Result, answer_types, check_announced, fields, spread
 from penstock.gateway.types import ColumnType, column_type
 from penstock.gateway.values import Encoder, encoder, raw
-from penstock.state.finder import Piece, value_at
+from penstock.state.finder import Piece
 from penstock.zset.column import Column
+from penstock.zset.few import value_at
 from penstock.zset.interchange import to_arrow
 from penstock.zset.types import SqlType
 

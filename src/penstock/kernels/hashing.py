@@ -9,6 +9,7 @@ values too. COLLIDE_BITS lets tests force collisions.
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections.abc import Sequence
 
 import numpy as np
@@ -30,6 +31,7 @@ _MASK = (1 << 64) - 1
 _NULL_HASH = 0x5851F42D4C957F2D
 _NAN_BITS = 0x7FF8000000000000
 _BLOCK_ROWS = 1 << 15
+_DOUBLE, _DOUBLE_BITS = struct.Struct("<d").pack, struct.Struct("<Q").unpack
 
 
 def hash_columns(columns: Sequence[Column], count: int) -> np.ndarray:
@@ -72,17 +74,25 @@ def hash_few(columns: Sequence[Column], count: int) -> list[int]:
     return hashes
 
 
-def hash_plain(values: Sequence[int | str]) -> int:
-    """`hash_columns` of one row of integers (of 64 bits) and texts: a key that is looked up.
+def hash_plain(values: Sequence[int | str | bytes | float | None]) -> int:
+    """`hash_columns` of one row of plain values (integers of 64 bits, texts, floats, None): a key that is looked up.
 
     >>> from penstock.zset.column import from_pylist
-    >>> from penstock.zset.types import BIGINT
-    >>> hash_plain([-7]) == int(hash_columns([from_pylist(BIGINT, [-7])], 1)[0])
+    >>> from penstock.zset.types import BIGINT, DOUBLE
+    >>> row = [from_pylist(BIGINT, [-7]), from_pylist(DOUBLE, [0.5]), from_pylist(DOUBLE, [None])]
+    >>> hash_plain([-7, 0.5, None]) == int(hash_columns(row, 1)[0])
     True
     """
     hash = 0
     for place, value in enumerate(values):
-        found = _hash_one(value.encode()) if isinstance(value, str) else _mix_int(value)
+        if isinstance(value, int):
+            found = _mix_int(value)
+        elif value is None:
+            found = _NULL_HASH
+        elif isinstance(value, float):
+            found = _mix_int(_DOUBLE_BITS(_DOUBLE(value + 0.0))[0] if value == value else _NAN_BITS)
+        else:
+            found = _hash_one(_as_bytes(value))
         hash = _mix_int(((hash * 3) & _MASK) ^ found) if place else found
     return hash if COLLIDE_BITS is None else hash & (_MASK ^ (_MASK >> COLLIDE_BITS))
 

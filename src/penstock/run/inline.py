@@ -34,27 +34,26 @@ def run(circuit: Circuit, changes: dict[int, Delta]) -> Epoch:
     """Push the changes of the sources through the circuit. Nodes that have a delta already are not run."""
     deltas: dict[int, Delta] = {id: d for id, d in changes.items() if d is not None and len(d)}
     appends: list[tuple[Arrangement, Batch]] = []
-    nodes = circuit.nodes
-    for node in circuit.schedule(frozenset(changes)):
-        inputs = [deltas.get(i) for i in node.inputs]
-        for delta in inputs:
-            if delta is not None:  # what has no rows is not kept
-                break
+    for id, only, inputs, operator, state, owned in circuit.plan(tuple(changes)):
+        if only is not None:
+            delta = deltas.get(only)
+            if delta is None:  # what has no rows is not kept
+                continue
+            given: list[Delta] = [delta]
         else:
-            continue
-        reads, operator = node.reads, node.operator
-        assert operator is not None  # a source has no inputs, so it is never scheduled
-        state = [*node.owned, *[nodes[r].owned[0] for r in reads]] if reads else node.owned
+            given = [deltas.get(i) for i in inputs]
+            if not any(d is not None for d in given):
+                continue
         try:
-            out, batches = operator.step(inputs, state)
+            out, batches = operator.step(given, state)
         except PenstockError as error:
-            error.node = node.id
+            error.node = id
             raise
         if out is not None and len(out):
-            deltas[node.id] = out
+            deltas[id] = out
         if batches:
-            for arrangement, batch in zip(node.owned, batches, strict=True):
-                if batch is not None and len(batch):
+            for arrangement, batch in zip(owned, batches, strict=True):
+                if batch is not None:
                     appends.append((arrangement, batch))
     return Epoch(deltas, appends)
 

@@ -124,6 +124,7 @@ def _long_token(text: str, kind: str, start: int, end: int) -> tuple[str, int]:
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
+@lru_cache(maxsize=4096)  # the same few names at every tick
 def fold(name: str) -> str:
     """The form in which names compare: ASCII letters in lower case, as DuckDB's catalog does.
 
@@ -131,6 +132,12 @@ def fold(name: str) -> str:
     (True, False)
     """
     return name.translate(_LOWER)
+
+
+@lru_cache(maxsize=1024)
+def fold_all(names: tuple[str, ...]) -> frozenset[str]:
+    """The folded forms of several names."""
+    return frozenset([fold(name) for name in names])
 
 
 def quote(name: str) -> str:

@@ -22,16 +22,21 @@ from penstock.base.limits import (
     MERGE_ROWS_PER_APPENDED_ROW,
     SMALL_APPEND_ROWS_MAX,
     SMALL_BATCH_ROWS_MAX,
+    YOUNG_GROUP_BYTES,
+    YOUNG_GROUPS_MAX,
 )
 from penstock.kernels.ranges import expand
 from penstock.kernels.search import lower_bounds
 from penstock.native import kernels
 from penstock.state import measures as m
 from penstock.state.batch import Batch, Layout, merge
+from penstock.state.few_groups import Added, FewGroups, batch_of_groups
 from penstock.state.insert import insert_rows
 from penstock.state.measures import Measure
 from penstock.state.merging import Merging
+from penstock.state.young import Young
 from penstock.zset.column import Column, equal_rows, same_value
+from penstock.zset.few import Row
 
 _FIRST = np.zeros(1, np.int64)
 
@@ -39,22 +44,40 @@ _FIRST = np.zeros(1, np.int64)
 class Arrangement:
     """Batches of one layout, and the merges that are under way."""
 
-    __slots__ = ("_credit", "_fresh", "_merging", "batches", "layout", "merges_large", "name")
+    __slots__ = ("_batches", "_credit", "_fresh", "_merging", "layout", "merges_large", "name", "young")
 
     def __init__(self, name: str, layout: Layout, batches: Sequence[Batch] = ()) -> None:
         self.name = name
         self.layout = layout
-        self.batches: list[Batch] = list(batches)
+        self._batches: list[Batch] = list(batches)
+        self.young = Young()  # what has been appended and is not in a batch yet
         self._merging: list[Merging] = []
         self._credit = 0
         self.merges_large = True  # not where storage does it
         self._fresh: list[Batch] | None = None  # what storage does not have yet; None: no storage keeps it
 
-    def rows(self) -> int:
-        return sum(len(b) for b in self.batches)
+    @property
+    def batches(self) -> list[Batch]:
+        """Everything, as batches."""
+        if self.young.changes:
+            self._settle()
+        return self._batches
+
+    def settled(self) -> Arrangement:
+        """Itself, with everything in batches: its figures are exact then."""
+        if self.young.changes:
+            self._settle()
+        return self
+
+    def rows(self) -> int:  # whoever looks at figures does not have to hold the flow's lock
+        return sum([len(b) for b in list(self._batches)]) + len(self.young.changes)
 
     def nbytes(self) -> int:
-        return sum(b.nbytes() for b in self.batches) + sum(x.nbytes() for x in self._merging)
+        merging = sum([x.nbytes() for x in list(self._merging)])
+        return sum([b.nbytes() for b in list(self._batches)]) + merging + self._young_bytes()
+
+    def _young_bytes(self) -> int:
+        return len(self.young.changes) * YOUNG_GROUP_BYTES
 
     def partition(self, first: int, last: int) -> Arrangement:
         """The same state, cut to a range of hashes: views of the same memory."""
@@ -90,28 +113,53 @@ class Arrangement:
                 totals = [m.add_at(t, mine, p) for t, p in zip(totals, parts, strict=True)]
         return totals if totals is not None else [m.zeros_like(x, count) for x in like]
 
+    def total(self, key: Row, width: int) -> Added:
+        """`lookup` of one group whose measures are integers, in plain Python; `width`: how many they are."""
+        return self.young.total(key, self._batches, width)
+
     def contents(self) -> Batch | None:
         """Everything as one merged batch, equal rows added up; None if there is nothing."""
-        if not self.batches:
+        batches = self.batches
+        if not batches:
             return None
-        if len(self.batches) > 1 or (self.batches[0].weights < 0).any():
-            return merge(self.layout, self.batches)
-        return self.batches[0]
+        if len(batches) > 1 or (batches[0].weights < 0).any():
+            return merge(self.layout, batches)
+        return batches[0]
 
     # -- writing ---------------------------------------------------------------------------
 
     def append(self, batch: Batch) -> None:
         """Add a batch, and pay for some merging. If that fails (a file is corrupt) the batch has been added."""
+        young = self.young
+        if isinstance(batch, FewGroups):
+            young.add(batch.groups)
+            if len(young.changes) >= YOUNG_GROUPS_MAX:
+                self._settle()
+            return
         if not len(batch):
             return
+        if young.changes:
+            self._settle()
+        young.known.clear()
         for column in batch.columns:
             column.settle()
         if self._fresh is not None:
             self._fresh.append(batch)
         self._add(batch)
 
+    def _settle(self) -> None:
+        """Make a batch of what is young; nothing that can be looked up changes by it."""
+        young = self.young
+        changed = [(key, added) for key, added in young.changes.items() if any(added)]
+        batch = batch_of_groups(self.layout.types, changed) if changed else None
+        young.changes = {}  # not before: what fails until here loses nothing
+        if batch is not None:
+            if self._fresh is not None:
+                self._fresh.append(batch)
+            self._add(batch)
+
     def _add(self, batch: Batch) -> None:
-        batches = self.batches
+        batches = self._batches
         before = len(batches[-1]) if batches else 0
         batches.append(batch)
         if (
@@ -147,7 +195,7 @@ class Arrangement:
 
     def _start_merges(self) -> None:
         """Do the merges of several small batches, and start those of two large ones, that are due."""
-        while len(self.batches) > 1 and (self._merge_small() or self._start_large()):
+        while len(self._batches) > 1 and (self._merge_small() or self._start_large()):
             pass
 
     def _work(self, appended: int) -> None:
@@ -166,7 +214,7 @@ class Arrangement:
 
     def _merge_small(self) -> bool:
         """The newest batches at once, when several of like size have come together."""
-        batches = self.batches
+        batches = self._batches
         count, total = 1, len(batches[-1])
         while count < len(batches):
             older = batches[-count - 1]
@@ -187,7 +235,7 @@ class Arrangement:
     def _start_large(self) -> bool:
         if not self.merges_large:
             return False
-        batches = self.batches
+        batches = self._batches
         for i in range(len(batches) - 1, 0, -1):
             older, newer = batches[i - 1], batches[i]
             if len(newer) + len(older) <= MERGE_AT_ONCE_ROWS_MAX or len(newer) * 2 < len(older):
@@ -202,14 +250,15 @@ class Arrangement:
         with faults.step("merge.finish"):
             result = merging.result()
             self._merging.remove(merging)
-            at = next(i for i, b in enumerate(self.batches) if b is merging.older)
-            self.batches[at : at + 2] = [result] if len(result) else []
+            at = next(i for i, b in enumerate(self._batches) if b is merging.older)
+            self._batches[at : at + 2] = [result] if len(result) else []
 
     # -- what storage keeps ----------------------------------------------------------------
 
     def attach(self, runs: Sequence[Batch], kept: bool) -> None:
         """Begin with what storage has; if it keeps the arrangement, it will ask for what is new."""
-        self.batches = list(runs)
+        self.young = Young()
+        self._batches = list(runs)
         self._merging.clear()
         self._fresh = [] if kept else None
         self.merges_large = not kept
@@ -220,7 +269,9 @@ class Arrangement:
 
     def take_fresh(self) -> list[Batch]:
         """What has been appended since this was last asked; everything, the first time."""
-        fresh = list(self.batches) if self._fresh is None else self._fresh
+        if self.young.changes:
+            self._settle()
+        fresh = list(self._batches) if self._fresh is None else self._fresh
         self._fresh = []
         self.merges_large = False
         self._merging.clear()
@@ -228,19 +279,19 @@ class Arrangement:
 
     def rebase(self, runs: Sequence[Batch]) -> None:
         """Storage has put together all that it was given as these batches: go on with them."""
-        self.batches = list(runs)
+        self._batches = list(runs)
         for batch in self._fresh or ():
             self._add(batch)
 
     def fresh_bytes(self) -> int:
         """Bytes of what storage has not asked for yet."""
-        return sum([b.nbytes() for b in self._fresh or ()])
+        return sum([b.nbytes() for b in self._fresh or ()]) + self._young_bytes()
 
     def compact(self) -> None:
         """Merge everything into one batch: for bulk loads and tests."""
         whole = self.contents()
         self._merging.clear()
-        self.batches = [whole] if whole is not None and len(whole) else []
+        self._batches = [whole] if whole is not None and len(whole) else []
         self._fresh = None  # storage must take it all anew
 
 

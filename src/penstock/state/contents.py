@@ -19,6 +19,7 @@ from penstock.state.finder import Pieces
 from penstock.state.scattered import Rows, Scattered
 from penstock.state.visible import Visible, visible
 from penstock.zset import weights as w
+from penstock.zset.few import Few, gathered
 from penstock.zset.types import SqlType
 from penstock.zset.zset import ZSet, empty_zset, union
 
@@ -46,11 +47,11 @@ class Contents:
         if isinstance(delta, Scattered):
             self._append_batches(delta.parts)
             return
-        for column in delta.columns:
-            column.settle()
+        if not isinstance(delta, Few):
+            delta.settle()
         if self._fresh is not None:
             self._fresh.append(delta)
-        rows = delta.weights.size
+        rows = len(delta)
         if rows >= LOG_ROWS_MAX and not w.any_negative(delta.weights):
             self._loads.append(ZSet(delta.columns, w.compacted(delta.weights)))
             return
@@ -87,7 +88,7 @@ class Contents:
         self._arrangement.append(batch)
 
     def _batch(self, parts: list[ZSet]) -> Batch:
-        delta = union(parts)
+        delta = gathered(parts)
         return build(self._arrangement.layout, delta.columns, (w.compacted(delta.weights),))
 
     def rows(self) -> ZSet:

@@ -19,7 +19,7 @@ from penstock.base.errors import PenstockError
 from penstock.base.limits import INDEX_AFTER_READS, INDEX_AT_ONCE_ROWS_MAX, INDEX_ROWS_MAX
 from penstock.kernels.hashing import hash_columns, hash_plain
 from penstock.state.batch import Batch
-from penstock.zset.column import Column
+from penstock.zset.few import value_at
 from penstock.zset.zset import ZSet, union
 
 Piece = ZSet | Batch
@@ -74,15 +74,6 @@ def places_under(
         else:
             found.append((piece, row))
     return found
-
-
-def value_at(column: Column, row: int) -> Any:
-    """One value as Python has it; of types that numpy holds as numbers, the number."""
-    if column.type.kind == "arrow":
-        return column.values[row].as_py()
-    if column.valid is not None and not column.valid[row]:
-        return None
-    return column.values.item(row)
 
 
 class LogIndex:

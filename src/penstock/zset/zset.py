@@ -35,10 +35,37 @@ class ZSet:
     def filter(self, mask: np.ndarray) -> ZSet:
         return self.take(np.flatnonzero(mask))
 
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return len(self.columns)
+
+    def without_pairs(self) -> ZSet:
+        """Without neighbours that cancel: what an UPDATE leaves of the columns that it did not change.
+
+        An update comes as the old row and, next to it, the new one. Seen through the columns that a view
+        uses the two are often the same, and then the view has nothing to do.
+        """
+        return _without_pairs(self)
+
     def select(self, positions: Sequence[int]) -> ZSet:
         """These columns, in this order."""
         columns = self.columns
         return ZSet(tuple([columns[p] for p in positions]), self.weights)
+
+    def has_nulls(self, position: int) -> bool:
+        """Whether some value of this column is NULL."""
+        valid = self.columns[position].validity()
+        return valid is not None and not valid.all()
+
+    def removes(self) -> bool:
+        """Whether some weight is negative."""
+        return w.any_negative(self.weights)
+
+    def settle(self) -> None:
+        """Hold on to no more than its own rows: for deltas that are kept."""
+        for column in self.columns:
+            column.settle()
 
     def nbytes(self) -> int:
         """Bytes of memory that the rows take."""
@@ -60,12 +87,7 @@ def union(zsets: Sequence[ZSet]) -> ZSet:
     return ZSet(columns, w.concat([z.weights for z in zsets]))
 
 
-def without_pairs(rows: ZSet) -> ZSet:
-    """Without neighbours that cancel: what an UPDATE leaves of the columns that it did not change.
-
-    An update comes as the old row and, next to it, the new one. Seen through the columns that a view
-    uses the two are often the same, and then the view has nothing to do.
-    """
+def _without_pairs(rows: ZSet) -> ZSet:
     weights = rows.weights
     if len(weights) < 2 or w.is_constant(weights):
         return rows

@@ -17,6 +17,7 @@ import numpy as np
 from penstock.base.limits import FEW_ROWS_MAX
 from penstock.circuit import accumulators as acc
 from penstock.circuit.accumulators import MeasureSpec
+from penstock.circuit.finish_few import finish_one
 from penstock.circuit.operator import Delta, Recorded, Result
 from penstock.circuit.operators.aggregate_few import FewRows
 from penstock.circuit.operators.extremum import Extremum, Registers
@@ -102,21 +103,24 @@ class Aggregate(Recorded):
             self.layouts = (groups, self._registers.layout, *(e.layout for e in self._extremes))
 
         self._few = None
-        if len(keys) == 1 and not self._extremes and FewRows.fits(self._specs):
-            finished = [(f, places) for f, places in self._outputs if f is not None]
-            self._few = FewRows(keys[0], self._specs, self._compiled, finished)
+        types = [a.agg.type for a in aggs]
+        if len(keys) == 1 and not self._extremes and FewRows.fits(self._key_types, self._specs, types):
+            outputs = [
+                (finish_one(a.agg, a.arg.type if a.arg else None), places)
+                for a, (_, places) in zip(aggs, self._outputs, strict=True)
+            ]
+            self._few = FewRows(self._key_types, keys[0], self._specs, self._compiled, outputs, types)
 
     # -- one step --------------------------------------------------------------------------
 
     def step(self, deltas: Sequence[Delta], state: Sequence[Arrangement]) -> Result:
         rows = deltas[0]
-        if isinstance(rows, Batch):
-            return self._add(rows.hashes, rows.columns, rows.measures, state)
-        if self._few is not None:
-            assert rows is not None
-            result = self._few.step(rows, state[0]) if rows.weights.size <= FEW_ROWS_MAX else None
+        if self._few is not None and isinstance(rows, ZSet) and len(rows) <= FEW_ROWS_MAX:
+            result = self._few.step(rows, state[0])
             if result is not None:
                 return result
+        if isinstance(rows, Batch):
+            return self._add(rows.hashes, rows.columns, rows.measures, state)
         columns, groups, owners = self._group(deltas)
         changes = self._measures(deltas, groups, owners)
         if not self._extremes:

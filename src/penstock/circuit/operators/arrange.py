@@ -16,7 +16,7 @@ from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Layout, build
 from penstock.state.laws import WEIGHT_SUM
 from penstock.zset.types import SqlType
-from penstock.zset.zset import ZSet, without_pairs
+from penstock.zset.zset import ZSet
 
 
 class Arrange(Recorded):
@@ -51,7 +51,7 @@ class Arrange(Recorded):
         delta = deltas[0]
         assert isinstance(delta, ZSet)
         if self._columns is not None:
-            delta = without_pairs(delta.select(self._columns))
+            delta = delta.select(self._columns).without_pairs()
             if not len(delta):
                 return None, (None,)
         delta = without_nulls(delta, self.not_null)

@@ -16,12 +16,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from penstock.base.limits import FEW_ROWS_MAX
 from penstock.circuit.operator import Delta, Result, Stateless
+from penstock.circuit.operators.look_up_few import FewLookUp
 from penstock.evaluate.compile import Predicate, compile_predicate
 from penstock.kernels.hashing import hash_columns
 from penstock.plan.expr import Expr
 from penstock.state.arrangement import Arrangement, Found, probe_batches
-from penstock.state.batch import Batch
+from penstock.state.batch import Batch, Layout
+from penstock.zset.few import Few
 from penstock.zset.taking import gather_columns, take_later
 from penstock.zset.zset import ZSet
 
@@ -55,6 +58,7 @@ class LookUp(Stateless):
         self._columns = list(columns)
         self._filters = [compile_predicate(f, names=names) for f in filters]
         self.routes = (tuple(probe), None)
+        self._few: FewLookUp | None = None  # made when the layout is known
 
     def step(self, deltas: Sequence[Delta], state: Sequence[Arrangement]) -> Result:
         rows = deltas[0]
@@ -68,6 +72,10 @@ class LookUp(Stateless):
     def join(self, rows: ZSet, arrangement: Arrangement, pending: Batch | None) -> ZSet | None:
         """The rows joined with the arrangement, and with the batch that is pending for it."""
         batches = arrangement.batches if pending is None else [*arrangement.batches, pending]
+        if isinstance(rows, Few) and len(rows) <= FEW_ROWS_MAX:
+            few = self._join_few(rows, arrangement.layout, batches)
+            if few is not None:
+                return _pass(few, self._filters) if few.rows else None
         rows = _matchable(rows, self._not_null)
         count = len(rows)
         if not count or not batches:
@@ -78,6 +86,11 @@ class LookUp(Stateless):
         if not found:
             return None
         return _pass(self._joined(rows, found), self._filters)
+
+    def _join_few(self, rows: Few, layout: Layout, batches: Sequence[Batch]) -> Few | None:
+        if self._few is None or self._few.layout is not layout:
+            self._few = FewLookUp(layout, self._probe, self._not_null, self._columns)
+        return self._few.join(rows, batches) if self._few.fits else None
 
     def _joined(self, rows: ZSet, found: Sequence[Found]) -> ZSet:
         """The rows side by side with those found. What is found in several batches is put together first:

@@ -11,7 +11,7 @@ from penstock.circuit.operator import Delta, Result, Stateless
 from penstock.evaluate.compile import compile_expr
 from penstock.plan.expr import Col, Expr
 from penstock.state.arrangement import Arrangement
-from penstock.zset.zset import ZSet, without_pairs
+from penstock.zset.zset import ZSet
 
 
 class Map(Stateless):
@@ -39,8 +39,10 @@ class Map(Stateless):
         delta = deltas[0]
         assert isinstance(delta, ZSet)
         if self._compute is None:
-            if self._is_prefix and len(delta.columns) == len(self._positions or ()):
+            positions = self._positions or ()
+            if self._is_prefix and delta.width == len(positions):
                 return delta, ()  # all columns as they are: under other names
-            return without_pairs(delta.select(self._positions or ())), ()
+            chosen = delta.select(positions)
+            return (chosen if len(chosen) == 1 else chosen.without_pairs()), ()
         columns, count = delta.columns, len(delta)
         return ZSet(tuple([f(columns, count) for f in self._compute]), delta.weights), ()

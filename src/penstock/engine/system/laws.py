@@ -20,7 +20,7 @@ def _rows(flow: Flow) -> Iterator[tuple[Any, ...]]:
                 continue
             law = node.operator.law()
             reason = next((r for r in REASONS if r in law), None)
-            rows = sum(a.rows() for a in node.owned)
+            rows = sum(a.settled().rows() for a in node.owned)
             yield view.name, node.id, node.operator.name, node.label, law, reason, rows, list(node.inputs)
 
 
