@@ -323,6 +323,12 @@ def test_many_rows_at_once(data: st.DataObject) -> None:
     compiled, plain = both(work)
     for a, b in zip(compiled, plain, strict=True):
         same_array(a, b)
+    for taken in (
+        both(lambda: take_columns(left, rows)),
+        both(lambda: gather_columns([left, right], [rows, rows[::2].copy()])),
+    ):
+        for x, y in zip(*taken, strict=True):
+            same_column(x, y)
 
 
 def test_keys_of_many_rows() -> None:

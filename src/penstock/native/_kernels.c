@@ -33,6 +33,18 @@
 #define PREFETCH(p) ((void)(p))
 #endif
 
+/* Between these two only memory is touched that the call holds: no object, no error. */
+static PyThreadState *others_may_run(npy_intp rows)
+{
+    return rows >= GIL_ROWS ? PyEval_SaveThread() : NULL;
+}
+
+static void only_this_runs(PyThreadState *state)
+{
+    if (state != NULL)
+        PyEval_RestoreThread(state);
+}
+
 static PyObject *s_values, *s_valid, *s_text, *s_text_buffers;
 
 typedef struct {
@@ -340,7 +352,9 @@ static PyObject *take_number_column(const Col *c, const int64_t *rows, npy_intp 
     PyObject *values = PyArray_NewFromDescr(&PyArray_Type, kind, 1, &count, NULL, NULL, 0, NULL);
     if (values == NULL)
         return NULL;
+    PyThreadState *state = others_may_run(count);
     take_numbers(c, rows, count, PyArray_BYTES((PyArrayObject *)values));
+    only_this_runs(state);
     if (c->valid == NULL)
         return Py_BuildValue("(NO)", values, Py_None);
     PyObject *valid = new_array(NPY_BOOL, count);
@@ -376,12 +390,14 @@ static PyObject *take_text_column(const Col *c, const int64_t *rows, npy_intp co
     if (data == NULL)
         goto failed;
     char *out = PyBytes_AS_STRING(data);
+    PyThreadState *state = others_may_run(count);
     for (npy_intp i = 0; i < count; i++) {
         if (i + BLOCK < count)
             PREFETCH(c->data + c->offsets[rows[i + BLOCK]]);
         if (offsets[i + 1] > offsets[i])
             memcpy(out + offsets[i], c->data + c->offsets[rows[i]], (size_t)(offsets[i + 1] - offsets[i]));
     }
+    only_this_runs(state);
     if (c->bitmap == NULL)
         return Py_BuildValue("(NNOn)", places, data, Py_None, (Py_ssize_t)0);
     bitmap = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)((count + 7) / 8));
@@ -512,11 +528,10 @@ static PyObject *equal(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     if (found == NULL)
         goto done;
     uint8_t *out = (uint8_t *)PyArray_BYTES((PyArrayObject *)found);
-    PyThreadState *state = count >= GIL_ROWS ? PyEval_SaveThread() : NULL;
+    PyThreadState *state = others_may_run(count);
     for (npy_intp start = 0; start < count; start += BLOCK)
         equal_block(a, left, b, right, n, start, start + BLOCK < count ? start + BLOCK : count, out);
-    if (state)
-        PyEval_RestoreThread(state);
+    only_this_runs(state);
 done:
     if (a)
         cols_close(a, n);
@@ -614,10 +629,9 @@ static PyObject *lower_bounds(PyObject *self, PyObject *const *args, Py_ssize_t 
     if (found == NULL)
         return NULL;
     int64_t *out = (int64_t *)PyArray_DATA((PyArrayObject *)found);
-    PyThreadState *state = wanted >= GIL_ROWS ? PyEval_SaveThread() : NULL;
+    PyThreadState *state = others_may_run(wanted);
     search(hashes, count, needles, wanted, out);
-    if (state)
-        PyEval_RestoreThread(state);
+    only_this_runs(state);
     return found;
 }
 
@@ -748,11 +762,10 @@ static PyObject *probe(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     if (args[3] == Py_True)
         settled = PyMem_RawCalloc((size_t)(wanted ? wanted : 1), 1);
     int failed = low == NULL || (args[3] == Py_True && settled == NULL);
-    PyThreadState *state = wanted >= GIL_ROWS ? PyEval_SaveThread() : NULL;
+    PyThreadState *state = others_may_run(wanted);
     for (Py_ssize_t s = 0; !failed && s < count; s++)
         failed = probe_source(&sources[s], s, needles, wanted, keys, low, settled, &pairs) < 0;
-    if (state)
-        PyEval_RestoreThread(state);
+    only_this_runs(state);
     if (failed) {
         PyErr_NoMemory();
         goto done;
@@ -792,6 +805,7 @@ static PyObject *gather_numbers(const Col *const *from, Py_ssize_t sources, cons
     if (values == NULL)
         return NULL;
     char *out = PyArray_BYTES((PyArrayObject *)values);
+    PyThreadState *state = others_may_run(count);
     for (npy_intp i = 0; i < count; i++) {
         if (i + BLOCK < count)
             col_prefetch(from[which[i + BLOCK]], rows[i + BLOCK]);
@@ -803,6 +817,7 @@ static PyObject *gather_numbers(const Col *const *from, Py_ssize_t sources, cons
         default: out[i] = *at;
         }
     }
+    only_this_runs(state);
     if (!masked)
         return Py_BuildValue("(NO)", values, Py_None);
     valid = new_array(NPY_BOOL, count);
@@ -840,6 +855,7 @@ static PyObject *gather_text(const Col *const *from, Py_ssize_t sources, const i
         return NULL;
     }
     char *out = PyBytes_AS_STRING(data);
+    PyThreadState *state = others_may_run(count);
     for (npy_intp i = 0; i < count; i++) {
         if (i + BLOCK < count)
             col_prefetch_text(from[which[i + BLOCK]], rows[i + BLOCK]);
@@ -847,6 +863,7 @@ static PyObject *gather_text(const Col *const *from, Py_ssize_t sources, const i
         if (offsets[i + 1] > offsets[i])
             memcpy(out + offsets[i], c->data + c->offsets[rows[i]], (size_t)(offsets[i + 1] - offsets[i]));
     }
+    only_this_runs(state);
     if (!masked)
         return Py_BuildValue("(NNOn)", places, data, Py_None, (Py_ssize_t)0);
     Py_ssize_t bytes = (Py_ssize_t)((count + 7) / 8), nulls = 0;
@@ -1039,7 +1056,7 @@ static PyObject *hash(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     if (found == NULL)
         goto done;
     uint64_t *out = (uint64_t *)PyArray_DATA((PyArrayObject *)found);
-    PyThreadState *state = count >= GIL_ROWS ? PyEval_SaveThread() : NULL;
+    PyThreadState *state = others_may_run(count);
     if (n == 0) /* all rows hash alike */
         memset(out, 0, (size_t)count * sizeof *out);
     for (Py_ssize_t k = 0; k < n && !too_long; k++) {
@@ -1058,8 +1075,7 @@ static PyObject *hash(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     }
     for (npy_intp i = 0; i < count && !too_long; i++)
         out[i] &= mask;
-    if (state)
-        PyEval_RestoreThread(state);
+    only_this_runs(state);
     if (too_long) { /* those have another hash, which hashlib knows */
         Py_DECREF(found);
         found = Py_NewRef(Py_None);
