@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.zset import weights as w
-from penstock.zset.column import Column, concat, empty, equal_rows, same_value
+from penstock.zset.column import Column, concat, empty, same_value
+from penstock.zset.comparing import equal_at
 from penstock.zset.taking import take_columns
 from penstock.zset.types import SqlType
 
@@ -100,20 +101,20 @@ def _without_pairs(rows: ZSet) -> ZSet:
         return rows.take(_NO_ROWS)
     first = np.flatnonzero((weights[:-1] == -1) & (weights[1:] == 1))
     # Numbers first: where one of them differs, which is the rule, no text has to be compared.
-    for column in sorted(rows.columns, key=_is_arrow):
-        if not len(first):
-            return rows
-        first = first[equal_rows(column.take(first), column.take(first + 1))]
+    numbers = [c for c in rows.columns if c.type.kind != "arrow"]
+    texts = [c for c in rows.columns if c.type.kind == "arrow"]
+    if len(first) and numbers:
+        first = first[equal_at(numbers, first, numbers, first + 1)]
+    if len(first) and texts:  # taken first: there are few left, and texts may not have been taken at all yet
+        before, after = [c.take(first) for c in texts], [c.take(first + 1) for c in texts]
+        here = np.arange(len(first))
+        first = first[equal_at(before, here, after, here)]
     if not len(first):
         return rows
     keep = np.ones(len(weights), np.bool_)
     keep[first] = False
     keep[first + 1] = False
     return rows.filter(keep)
-
-
-def _is_arrow(column: Column) -> bool:
-    return column.type.kind == "arrow"
 
 
 def empty_zset(types: Sequence[SqlType]) -> ZSet:
