@@ -66,6 +66,12 @@ def test_runs_are_put_together_on_spark_and_hot_keys_are_dealt_out(
         flow.tick("orders", [{"id": 1, "customer": 1, "amount": 1, "_weight": -1}])
         assert merged
         assert min(merged) > 1
+        # Merges happen beside epochs: they leave alone what is noted of those.
+        on_spark, keyed = flow._engines.on_spark, flow._core.table("orders").keyed
+        assert keyed is not None
+        noted = on_spark.figures, on_spark._ran
+        plain(on_spark, keyed.layout, keyed.batches)
+        assert (on_spark.figures, on_spark._ran) == noted
         assert all(check.equal for check in flow.verify())
     with penstock.Flow(tmp_path / "flow") as flow:
         assert all(check.equal for check in flow.verify())

@@ -366,3 +366,12 @@ def test_flows_that_share_a_real_session(spark_ready: None, tmp_path: Path) -> N
         "[{'k': 1, 'n': 4}]",
         "None",
     ]
+
+
+def test_a_flow_in_memory_is_inline_whatever_session_there_is() -> None:
+    """It is what the default comes to when the process has a Spark session."""
+    with penstock.Flow("memory://inline", engine="auto") as flow:
+        flow.sql("CREATE TABLE t (id BIGINT)")
+        assert flow.tick("t", [{"id": 1}]).spark_jobs == 0
+    with pytest.raises(InvalidOption, match="memory://"):
+        penstock.Flow("memory://inline", engine="spark")

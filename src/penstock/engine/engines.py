@@ -60,6 +60,8 @@ class Engines:
                 hint="Give the flow a URL: a folder (for a Spark on this machine), s3://, gs:// or az://.",
             )
         if self._store.settings.location.scheme == "memory":
+            if name == "auto":
+                return None  # no more than there: also where it was chosen because the process has a session
             raise InvalidOption(
                 "the Spark engine needs storage that its tasks can reach, and memory:// is in this process",
                 hint="Use a folder (for a Spark on this machine), s3://, gs:// or az://.",

@@ -140,7 +140,7 @@ class Distributed(ABC):
     def merge(self, layout: Layout, batches: Sequence[Batch]) -> Sequence[Batch]:
         """Batches as one, by the law: a part of it for each partition."""
         state = tuple([self.shipped(batch) for batch in batches])
-        ranges = self.ranges(sum(len(batch) for batch in batches))
+        ranges = self.merge_ranges(sum(len(batch) for batch in batches))
         program = Program(ranges, (), (), {_MERGED: state}, {_MERGED: layout}, {}, merges=(_MERGED,))
         return self._outcome(program, []).appended.get(_MERGED, [])
 
@@ -171,6 +171,10 @@ class Distributed(ABC):
     @abstractmethod
     def ranges(self, rows: int | None) -> Ranges:
         """The partitions for an epoch that changes so many rows; None: nobody knows how many."""
+
+    def merge_ranges(self, rows: int) -> Ranges:
+        """The partitions for a merge of so many rows."""
+        return self.ranges(rows)
 
     def ship(self, arrangement: Arrangement) -> tuple[FileRef | bytes, ...]:
         """A piece of state, as tasks can open it."""

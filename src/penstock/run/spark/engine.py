@@ -99,15 +99,22 @@ class SparkEngine(Distributed):
             self._flush()
 
     def ranges(self, rows: int | None) -> Ranges:
-        count = self._partitions
-        if count is None:
-            most = self._cores = self._session().sparkContext.defaultParallelism
-            count = most if rows is None else min(most, rows // PARTITION_ROWS + 1)
-        self._count = count
+        count = self._count = self._wanted(rows)
         keeps = self._uneven is not None and count > 1 and len(self._uneven) > count
         self._ran = self._uneven if keeps else Ranges.even(count)
         assert self._ran is not None
         return self._ran
+
+    def merge_ranges(self, rows: int) -> Ranges:
+        # State is put together beside epochs, in another thread: what was noted of their partitions stays as it is.
+        return Ranges.even(self._wanted(rows))
+
+    def _wanted(self, rows: int | None) -> int:
+        """How many partitions so many rows should have."""
+        if self._partitions is not None:
+            return self._partitions
+        most = self._cores = self._session().sparkContext.defaultParallelism
+        return most if rows is None else min(most, rows // PARTITION_ROWS + 1)
 
     def cores(self) -> int:
         return os.cpu_count() or 1 if self._cores is None else self._cores
@@ -181,7 +188,7 @@ class SparkEngine(Distributed):
         )  # a stream's batches have one of their own
         written = Written.of(program, self._places, self._files.session)
         count = len(program.ranges)
-        with _one_job(spark), self._counted(spark, count):
+        with _one_job(spark), self._counted(spark, count, noted=not program.merges):
             read, sent = self._begin(spark, written, count, packets, frames, here=first > 0)
             # Tasks stand where their partition is: with no rows to read, a range of numbers has one for each.
             frame = spark.range(0, count, 1, count) if read is None else read
@@ -223,8 +230,8 @@ class SparkEngine(Distributed):
         return functools.reduce(lambda a, b: a.unionAll(b), read) if read else None, sent
 
     @contextmanager
-    def _counted(self, spark: SparkSession, partitions: int) -> Iterator[None]:
-        """Count the jobs and stages of what is run."""
+    def _counted(self, spark: SparkSession, partitions: int, noted: bool) -> Iterator[None]:
+        """Count the jobs and stages of what is run; they are noted for an epoch, and not for what runs beside it."""
         group = f"penstock-{self._files.session}-{next(_JOBS)}"
         context = spark.sparkContext
         context.setJobGroup(group, "a penstock epoch", interruptOnCancel=True)
@@ -238,7 +245,8 @@ class SparkEngine(Distributed):
             jobs = list(tracker.getJobIdsForGroup(group))
             infos = [tracker.getJobInfo(job) for job in jobs]
             stages = sum(len(info.stageIds) for info in infos if info is not None)
-            self.figures = JobFigures(len(jobs), stages, partitions)
+            if noted:
+                self.figures = JobFigures(len(jobs), stages, partitions)
             context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
             context.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
 
