@@ -26,7 +26,7 @@ help:  ## say what each command does
 
 setup: $(STAMP) $(PGJDBC)  ## make .venv with everything in it (the other commands do this by themselves)
 
-$(STAMP): pyproject.toml setup.py constraints.txt src/penstock/native/_kernels.c
+$(STAMP): pyproject.toml setup.py constraints.txt $(wildcard src/penstock/native/*.[ch])
 	@command -v $(PYTHON) >/dev/null || { echo "penstock needs Python 3.11 or newer, and there is no '$(PYTHON)' here. Install it (Debian, Ubuntu: apt install python3 python3-venv; macOS: brew install python) and run make again."; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "penstock needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) -V). Install a newer one and name it: make setup PYTHON=python3.13"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "This Python has no venv module. Install it (Debian, Ubuntu: apt install python3-venv) and run make again."; exit 1; }

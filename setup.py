@@ -4,6 +4,8 @@ They are optional: without a compiler, or without Python's headers, penstock is 
 same in numpy.
 """
 
+from glob import glob
+
 import numpy
 from setuptools import Extension, setup
 
@@ -11,7 +13,8 @@ setup(
     ext_modules=[
         Extension(
             "penstock.native._kernels",
-            ["src/penstock/native/_kernels.c"],
+            sorted(glob("src/penstock/native/*.c")),
+            depends=["src/penstock/native/kernels.h"],
             include_dirs=[numpy.get_include()],
             optional=True,
         )

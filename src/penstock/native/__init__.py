@@ -1,4 +1,4 @@
-"""The compiled inner loops (_kernels.c), where they could be built; `kernels` is None where not.
+"""The compiled inner loops (the C files beside this one), where they could be built; `kernels` is None where not.
 
 Nothing depends on them: whoever calls one has the same in numpy and Arrow beside it, and the tests run both.
 PENSTOCK_NATIVE=0 leaves them out. docs/decisions/0018-compiled-kernels.md says why they are there.

@@ -12,7 +12,7 @@ from penstock.zset.column import Column
 from penstock.zset.taking import made
 from penstock.zset.types import SqlType
 
-# How compiled code takes a column (the same numbers are in _kernels.c).
+# How compiled code takes a column (the same numbers are in native/intake.c).
 _COPY, _DECIMAL, _TEXT32, _TEXT64, _BITS = 1, 2, 3, 4, 5
 _TEXTS = {
     (pa.string(), "VARCHAR"): _TEXT32, (pa.large_string(), "VARCHAR"): _TEXT64,
