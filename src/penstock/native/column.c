@@ -2,7 +2,7 @@
 
 #include "kernels.h"
 
-static PyObject *s_values, *s_valid, *s_text, *s_text_buffers;
+static PyObject *s_values, *s_valid, *s_text, *s_text_buffers, *s_parts;
 
 /* The names of attributes, made once; -1 with an error set. */
 int names_made(void)
@@ -11,7 +11,8 @@ int names_made(void)
     s_valid = PyUnicode_InternFromString("valid");
     s_text = PyUnicode_InternFromString("_text");
     s_text_buffers = PyUnicode_InternFromString("text_buffers");
-    return s_values == NULL || s_valid == NULL || s_text == NULL || s_text_buffers == NULL ? -1 : 0;
+    s_parts = PyUnicode_InternFromString("parts");
+    return s_values == NULL || s_valid == NULL || s_text == NULL || s_text_buffers == NULL || s_parts == NULL ? -1 : 0;
 }
 
 static void col_close(Col *c)
@@ -66,6 +67,31 @@ static int col_open_text(PyObject *column, Col *c)
     return 0;
 }
 
+/* Text that was made here: (offsets, bytes, bitmap or None, how many are NULL). Takes the reference. */
+static int col_open_parts(PyObject *parts, Col *c)
+{
+    c->hold = parts;
+    PyObject *offsets, *data, *bitmap;
+    Py_ssize_t nulls;
+    if (!PyArg_ParseTuple(parts, "O!O!On", &PyArray_Type, &offsets, &PyBytes_Type, &data, &bitmap, &nulls))
+        return -1;
+    npy_intp count;
+    const int64_t *places = int64s(offsets, &count);
+    if (places == NULL)
+        return -1;
+    c->text = 1;
+    c->count = count - 1;
+    if (count < 1 || places[0] != 0 || places[count - 1] > PyBytes_GET_SIZE(data) ||
+        (nulls && (!PyBytes_Check(bitmap) || PyBytes_GET_SIZE(bitmap) < (count + 6) / 8))) {
+        PyErr_SetString(PyExc_TypeError, "not the parts of a text column");
+        return -1;
+    }
+    c->offsets = places;
+    c->data = PyBytes_AS_STRING(data);
+    c->bitmap = nulls ? (const uint8_t *)PyBytes_AS_STRING(bitmap) : NULL;
+    return 0;
+}
+
 /* 'b', 'i', 'u' or 'f' for numbers that this file knows, in the machine's order of bytes; 0 for others. */
 int kind_of(PyArrayObject *array)
 {
@@ -105,6 +131,21 @@ static int col_open(PyObject *column, Col *c)
 {
     memset(c, 0, sizeof *c);
     int bare = PyArray_Check(column); /* weights and other measures */
+    if (!bare) {
+        PyObject *parts = PyObject_GetAttr(column, s_parts);
+        if (parts == NULL)
+            return -1;
+        if (parts != Py_None) {
+            if (!PyTuple_CheckExact(parts))
+                PyErr_SetString(PyExc_TypeError, "not the parts of a text column");
+            if (!PyTuple_CheckExact(parts) || col_open_parts(parts, c) < 0) {
+                c->hold = parts;
+                goto failed;
+            }
+            return 0;
+        }
+        Py_DECREF(parts);
+    }
     PyObject *values = c->hold = bare ? Py_NewRef(column) : PyObject_GetAttr(column, s_values);
     if (values == NULL)
         return -1;

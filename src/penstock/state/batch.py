@@ -25,7 +25,8 @@ from penstock.state.grouping import exact_groups
 from penstock.state.measures import Measure
 from penstock.zset.column import Column, concat, empty
 from penstock.zset.comparing import equal_at
-from penstock.zset.taking import made, take_columns
+from penstock.zset.made_text import made
+from penstock.zset.taking import take_columns
 from penstock.zset.types import SqlType
 from penstock.zset.weights import compacted
 from penstock.zset.zset import ZSet

@@ -35,6 +35,7 @@ class Column:
 
     __slots__ = ("_text", "type", "valid", "values")
 
+    parts: Any = None  # of text that compiled code has made (zset/made_text.py)
     _text: TextBuffers  # what text_buffers() has told: of text that compiled code has seen
 
     def __init__(self, type: SqlType, values: Any, valid: np.ndarray | None = None) -> None:

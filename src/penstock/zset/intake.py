@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.native import kernels
 from penstock.zset.column import Column
-from penstock.zset.taking import made
+from penstock.zset.made_text import made
 from penstock.zset.types import SqlType
 
 # How compiled code takes a column (the same numbers are in native/intake.c).

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.native import kernels
 from penstock.zset.column import Column, as_indices, concat, take_arrow
+from penstock.zset.made_text import MadeText, made
 from penstock.zset.types import SqlType
 
 
@@ -28,21 +29,25 @@ class TakenLater(Column):
 
     __slots__ = ("_index", "_source", "_taken")
 
-    def __init__(self, type: SqlType, source: pa.Array, index: np.ndarray) -> None:
+    def __init__(self, type: SqlType, source: pa.Array | MadeText, index: np.ndarray) -> None:
         self.type = type
         self.valid = None
-        self._source: pa.Array | None = source
+        self._source: pa.Array | MadeText | None = source
         self._index = index
         self._taken: pa.Array | None = None
 
     @property
     def values(self) -> Any:
         if self._taken is None:
-            self._taken = take_arrow(self._source, as_indices(self._index))
+            source = self._source
+            if isinstance(source, MadeText):
+                self._taken = source.take(self._index).values
+            else:
+                self._taken = take_arrow(source, as_indices(self._index))
             self._source = None
         return self._taken
 
-    def places(self) -> tuple[pa.Array, np.ndarray] | None:
+    def places(self) -> tuple[pa.Array | MadeText, np.ndarray] | None:
         """The source and the rows of it; None once they have been taken."""
         return None if self._source is None else (self._source, self._index)
 
@@ -66,6 +71,9 @@ class TakenLater(Column):
         assert self.values is not None
 
 
+_AT_ONCE = frozenset((Column, MadeText))  # of which compiled code takes rows
+
+
 def take_later(columns: Sequence[Column], index: np.ndarray) -> list[Column]:
     """`take_columns`, but text is not taken before somebody looks at it."""
     composed: dict[int, np.ndarray] = {}
@@ -77,7 +85,9 @@ def take_later(columns: Sequence[Column], index: np.ndarray) -> list[Column]:
             continue
         places = column.places() if isinstance(column, TakenLater) else None
         if places is None:
-            taken.append(TakenLater(column.type, column.values, index))
+            taken.append(
+                TakenLater(column.type, column if column.__class__ is MadeText else column.values, index)
+            )
             continue
         source, before = places  # columns that were taken together share their index: composed once
         after = composed.get(id(before))
@@ -119,7 +129,7 @@ def take_columns(columns: Sequence[Column], index: np.ndarray) -> list[Column]:
 
 def _take_compiled(columns: Sequence[Column], index: np.ndarray) -> list[Column] | None:
     """`take_columns` in one call of compiled code; None if there is a column that it does not know."""
-    at_once = [c for c in columns if c.__class__ is Column]
+    at_once = [c for c in columns if c.__class__ in _AT_ONCE]
     try:
         found = iter(kernels.take(at_once, index))
     # Nested values, integers of more than 64 bits, row numbers that are not int64; those that are outside, where the
@@ -127,16 +137,7 @@ def _take_compiled(columns: Sequence[Column], index: np.ndarray) -> list[Column]
     except (TypeError, IndexError):
         return None
     count = len(index)
-    return [made(c.type, count, next(found)) if c.__class__ is Column else c.take(index) for c in columns]
-
-
-def made(type: SqlType, count: int, parts: tuple[Any, ...]) -> Column:
-    """A column from what compiled code gives: (values, mask), or (offsets, bytes, bitmap, NULLs) of text."""
-    if len(parts) == 2:
-        return Column(type, parts[0], parts[1])
-    offsets, data, bits, nulls = parts
-    buffers = [pa.py_buffer(bits) if nulls else None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    return Column(type, pa.Array.from_buffers(type.arrow, count, buffers, nulls))
+    return [made(c.type, count, next(found)) if c.__class__ in _AT_ONCE else c.take(index) for c in columns]
 
 
 def gather_columns(sources: Sequence[Sequence[Column]], rows: Sequence[np.ndarray]) -> list[Column]:
