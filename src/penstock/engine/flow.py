@@ -6,23 +6,14 @@ import atexit
 import itertools
 import os
 import threading
-import time
 import uuid
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any
 
 import pyarrow as pa
 
-from penstock.base.errors import (
-    FlowClosed,
-    FlowPaused,
-    InvalidDelta,
-    InvalidOption,
-    PenstockError,
-    TransactionError,
-)
+from penstock.base.errors import FlowClosed, InvalidOption
 from penstock.base.limits import (
     CACHE_BYTES_MAX,
     INDEX_MEMORY_SHARE_MAX,
@@ -32,49 +23,39 @@ from penstock.base.limits import (
 from penstock.base.quantities import seconds, size_bytes
 from penstock.commit.history import now_us
 from penstock.commit.journal import Entry
-from penstock.commit.once import Offset, Once
+from penstock.commit.once import Once
 from penstock.duck.connect import DuckConnection, connect
-from penstock.engine.accept import upsert
 from penstock.engine.access import Access
-from penstock.engine.applied import Applied
 from penstock.engine.bell import Bell
-from penstock.engine.catalog import Table, VolatileDefault
-from penstock.engine.change_feed import from_change_feed
-from penstock.engine.core import Change as TableChange
+from penstock.engine.catalog import Table
 from penstock.engine.core import Core
 from penstock.engine.durable import Durable
 from penstock.engine.engines import Engines
+from penstock.engine.flow_commits import commit_mode
 from penstock.engine.flow_definitions import DefinitionSide
 from penstock.engine.flow_parts import read_only_error
 from penstock.engine.flow_reading import ReadingSide
 from penstock.engine.flow_spark import SparkSide
+from penstock.engine.flow_ticks import TickSide
 from penstock.engine.flow_upkeep import UpkeepSide
 from penstock.engine.follow import Follower
-from penstock.engine.frames import Frame, FrameSource
-from penstock.engine.ingest import to_zset
 from penstock.engine.meter import Meter
 from penstock.engine.opening import Settings, flow_id
 from penstock.engine.session import Session
 from penstock.engine.session_reader import SessionReader
 from penstock.engine.sinks import Sink
 from penstock.engine.subscription import catch_up
-from penstock.engine.summary import TickSummary
 from penstock.engine.system import SystemRelation
-from penstock.engine.transaction import Transaction
 from penstock.engine.watch import Watch
-from penstock.run.inline import Epoch
-from penstock.run.spark.change_feed import from_change_feed as read_change_feed
-from penstock.run.spark.session import Spark, is_data_frame
+from penstock.run.spark.session import Spark
 from penstock.run.spark.streams import Streams
 from penstock.sql.binding import Parameters
-from penstock.sql.tokens import fold, fold_all
-from penstock.state.scattered import Rows, Scattered, rows_of
+from penstock.sql.tokens import fold
 from penstock.store.location import Location
-from penstock.zset.change_feeds import AUTO
 from penstock.zset.zset import ZSet
 
 
-class Flow(DefinitionSide, ReadingSide, SparkSide, UpkeepSide):
+class Flow(DefinitionSide, TickSide, ReadingSide, SparkSide, UpkeepSide):
     """Tables, and views over them that follow every change.
 
     >>> flow = Flow()
@@ -240,90 +221,7 @@ class Flow(DefinitionSide, ReadingSide, SparkSide, UpkeepSide):
         limit = self._store.settings.memory_limit if isinstance(self._store, Durable) else None
         return INDEX_ROWS_MAX if limit is None else int(limit * INDEX_MEMORY_SHARE_MAX) // INDEX_ROW_BYTES
 
-    # -- commits ---------------------------------------------------------------------------
-
-    def _commit(
-        self, transaction: Transaction, arrived_us: int, note: dict[str, Any] | None = None
-    ) -> dict[str, Rows]:
-        changes = transaction.effective()
-        if not changes and not note:
-            return {}
-        return self._commit_epoch(changes, transaction.epoch, arrived_us, note)
-
-    def _commit_epoch(
-        self,
-        changes: Mapping[str, TableChange],
-        work_out: Callable[[], Epoch],
-        arrived_us: int,
-        note: dict[str, Any] | None,
-    ) -> dict[str, Rows]:
-        if self._paused_us is not None:
-            raise FlowPaused("the flow is paused: it takes no changes", hint="ALTER SYSTEM RESUME.")
-        if self._store is not None:
-            store = self._writer()
-            store.check()
-            if changes:
-                store.check_fits(changes, work_out())
-        began = time.perf_counter()
-        placed = False
-        if changes:
-            epoch = work_out()
-            changed = self._core.commit(changes, epoch)
-            placed = epoch.placed
-        else:  # an offset without rows is an epoch too
-            self._core.epoch += 1
-            changed = {}
-        if self._store is not None:
-            self._record(changes, changed, note or {}, time.perf_counter() - began, placed)
-        elif note:
-            self._once.writes(note, self._core.epoch)
-        if self._watches or self.bell:
-            tables: dict[str, Rows] = {name: delta for name, (delta, _) in changes.items()}
-            self._push(self._core.epoch, {**tables, **changed})
-        self._measure(changes, changed, arrived_us)
-        return changed
-
-    def _measure(self, changes: Mapping[str, TableChange], changed: dict[str, Rows], arrived_us: int) -> None:
-        held = self._store.held if isinstance(self._store, Durable) else None
-        rows_in = rows_out = 0
-        for delta, _ in changes.values():
-            rows_in += len(delta)
-        for rows in changed.values():
-            rows_out += len(rows)
-        self.meter.epoch(
-            self._core.epoch,
-            arrived_us,
-            rows_in,
-            rows_out,
-            fold_all(tuple(changes)),
-            held or "STRESSED",
-            self._engines.ran_on(),
-        )
-
-    def _record(
-        self,
-        changes: Mapping[str, TableChange],
-        views: dict[str, Rows],
-        note: dict[str, Any],
-        cost_s: float,
-        placed: bool,
-    ) -> None:
-        store = self._writer()
-        entry = store.entry(changes, views, note)
-        if self._pending is not None:
-            self._pending.append(entry)
-        elif placed:
-            store.commit_placed(entry)
-        else:
-            store.commit(entry, changes, cost_s)
-
-    def _push(self, epoch: int, changes: Mapping[str, Rows]) -> None:
-        found = {fold(name): rows for name, rows in changes.items()}
-        for name, watches in self._watches.items():
-            rows = rows_of(found[name]) if name in found and watches else None
-            for watch in watches:
-                watch.push(epoch, rows)
-        self.bell.ring(epoch, changes)
+    # -- storage ---------------------------------------------------------------------------
 
     def _followed(self, epoch: int, changes: dict[str, ZSet], committed_us: int | None) -> None:
         """A reader has taken in an epoch that the writer committed at a time, or has read everything anew (no
@@ -344,169 +242,6 @@ class Flow(DefinitionSide, ReadingSide, SparkSide, UpkeepSide):
         if not isinstance(self._store, Durable):
             raise read_only_error()
         return self._store
-
-    def _settle(self, epoch: int, mode: str | None) -> None:
-        """Wait until an epoch is on storage, where that was asked for. Without the lock: others go on."""
-        if epoch and isinstance(self._store, Durable) and (mode or self._store.settings.commit) == "durable":
-            self._store.wait(epoch)
-        for sink in list(self._sinks) if epoch else ():
-            sink.deliver()
-
-    # -- ticks -----------------------------------------------------------------------------
-
-    def tick(
-        self,
-        source: str | Mapping[str, Any],
-        delta: Any = None,
-        *,
-        mode: str | None = None,
-        commit: str | None = None,
-        offset: Offset | Mapping[str, Offset] | None = None,
-        idempotency_key: str | None = None,
-        change_feed: str = AUTO,
-    ) -> TickSummary:
-        """Apply deltas to one table, or to several at once ({table: delta}), as one epoch.
-
-        A delta is a pyarrow table or record batch, a pandas or polars frame, or a list of dicts. The
-        column `_weight` says how often each row comes (positive) or goes (negative); without it each comes
-        once. mode="upsert" replaces the rows that have the same primary key.
-
-        A flow on storage returns when the epoch is there (commit="durable"), or at once ("visible": it is
-        there within the commit interval). `offset` says how far the source has been read: a tick whose
-        offset has been applied changes nothing, also after a crash; so does one whose `idempotency_key`
-        was used before.
-
-        A change feed is turned into weights: `change_feed` is "delta", "iceberg" or "debezium"; "auto" knows
-        one in Arrow by its columns.
-        """
-        began = time.perf_counter()
-        if mode not in (None, "insert", "upsert"):
-            raise InvalidDelta(f'unknown mode "{mode}"', hint='Use "insert" or "upsert".')
-        # Whether it is a text is asked first: whether it is a Mapping takes ten times as long.
-        if isinstance(source, str) or not isinstance(source, Mapping):
-            deltas: Mapping[str, Any] = {source: delta}
-            if delta is None:
-                raise InvalidDelta(f'tick("{source}") has no delta', hint="Give the rows: tick(table, rows).")
-        else:
-            deltas = source
-        if change_feed != AUTO and mode == "upsert":
-            raise InvalidDelta("a change feed says itself which rows go", hint='Leave mode="upsert" out.')
-        if commit is not None:
-            commit = commit_mode(commit)
-        self.meter.statements["tick"] += 1
-        try:
-            with self.meter.accepting(fold_all(tuple(deltas))) as arrived_us, self._lock:
-                self._check_open()
-                if self._session.transaction is not None:
-                    raise TransactionError("a tick is an epoch of its own", hint="COMMIT or ROLLBACK first.")
-                if isinstance(self._store, Follower):
-                    raise read_only_error()
-                summary = self._tick(deltas, mode, offset, idempotency_key, change_feed, began, arrived_us)
-        except PenstockError as error:
-            self.meter.error(error)
-            raise
-        self._settle(summary.epoch, commit)
-        return summary
-
-    def _tick(
-        self,
-        deltas: Mapping[str, Any],
-        mode: str | None,
-        offset: Any,
-        key: str | None,
-        feed: str,
-        began: float,
-        arrived_us: int,
-    ) -> TickSummary:
-        core = self._core
-        applied = Applied(self._once, offset, key) if offset is not None or key is not None else None
-        if applied is not None:
-            applied.check(deltas)
-            if applied.epoch is not None:
-                return TickSummary(applied.epoch, 0, _ms_since(began), {}, tuple(deltas))
-        transaction = Transaction(core)
-        note: dict[str, Any] = {}
-        repeated: list[str] = []
-        dropped: list[Table] = []
-        frames: dict[str, Frame] = {}
-        rows_in = 0
-        for name, data in deltas.items():
-            table = core.table(name)
-            if applied is not None and applied.has(table):
-                repeated.append(table.name)
-                continue
-            if core.executor is not None and self._engines.takes_frames and is_data_frame(data):
-                frames[table.name] = self._frame(table, data, mode, feed)
-                continue
-            if mode != "upsert" and not (feed == AUTO and table.matching.knows(data)):
-                data = from_change_feed(data, feed, table.schema.names)
-            defaults = self._defaults(table) if table.has_volatile_defaults else table.defaults
-            rows = to_zset(data, table.matching, defaults)
-            count = len(rows)
-            if not count:
-                continue
-            if table.dedup and self._once.repeats(table.id, self._given(table, data, rows), note):
-                repeated.append(table.name)
-                dropped.append(table)
-                continue
-            rows_in += count
-            if mode == "upsert":
-                rows = upsert(table, rows, transaction.pending(table))
-            transaction.apply(table, rows)
-        if applied is not None:
-            applied.note(note)
-        if frames:
-            changed, read = self._commit_frames(transaction, list(frames.values()), arrived_us, note)
-            rows_in += read
-        else:
-            changed = self._commit(transaction, arrived_us, note) if transaction.changes or note else {}
-        for table in dropped:
-            self._once.count(table.id)
-        summary = TickSummary(core.epoch, rows_in, _ms_since(began), changed, tuple(repeated))
-        summary.took(self._engines.take_figures())
-        return summary
-
-    def _frame(self, table: Table, data: Any, mode: str | None, feed: str) -> Frame:
-        if table.dedup:
-            raise InvalidDelta(
-                f'table "{table.name}" compares each delta with the one before, and a DataFrame is never whole '
-                "in one place",
-                hint="Give offset= or idempotency_key= instead, or collect it: tick(table, df.toArrow()).",
-            )
-        rows = read_change_feed(data, feed, table.schema.names)
-        source = FrameSource.of(table, self._defaults(table), mode == "upsert", rows.schema.names)
-        return Frame(source, rows, table.piece()[1])
-
-    def _commit_frames(
-        self, transaction: Transaction, frames: Sequence[Frame], arrived_us: int, note: dict[str, Any]
-    ) -> tuple[dict[str, Rows], int]:
-        """Commit with DataFrames among the changes: those of the views, and the rows that were read."""
-        given = {name: change for name, change in transaction.changes.items() if len(change[0])}
-        epoch = self._core.propose_frames(given, frames)
-        changes: dict[str, TableChange] = dict(given)
-        for frame in frames:
-            found = epoch.deltas.get(frame.source.node)
-            if isinstance(found, Scattered):
-                changes[frame.source.name] = (found, None)
-        if not changes and not note:
-            return {}, 0
-        return self._commit_epoch(changes, lambda: epoch, arrived_us, note), epoch.rows_read
-
-    def _given(self, table: Table, data: Any, rows: ZSet) -> ZSet:
-        """A delta to be compared with the one before: without defaults such as now(), which always differ."""
-        if not table.has_volatile_defaults:
-            return rows
-        fixed = [None if isinstance(d, VolatileDefault) else d for d in table.defaults]
-        return to_zset(data, table.matching, fixed)
-
-    def _defaults(self, table: Table) -> Sequence[Any]:
-        if not table.has_volatile_defaults:
-            return table.defaults
-        types = table.schema.types
-        return [
-            self._core.evaluate(d.text, t) if isinstance(d, VolatileDefault) else d
-            for d, t in zip(table.defaults, types, strict=True)
-        ]
 
     # -- the end ---------------------------------------------------------------------------
 
@@ -562,13 +297,3 @@ def _close_at_exit(flow: weakref.ref[Flow]) -> None:
     found = flow()
     if found is not None:
         found.close()
-
-
-def commit_mode(mode: str) -> str:
-    if mode not in ("durable", "visible"):
-        raise InvalidOption(f'unknown commit mode "{mode}"', hint='Use "durable" or "visible".')
-    return mode
-
-
-def _ms_since(began: float) -> float:
-    return (time.perf_counter() - began) * 1000

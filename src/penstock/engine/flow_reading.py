@@ -1,4 +1,4 @@
-"""The side of a flow that is read: the rows of tables and views, now and then, their changes, and what a view is made of."""
+"""The side of a flow that is read: rows of tables and views, now and as they were, and how they change."""
 
 from __future__ import annotations
 
