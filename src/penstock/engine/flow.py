@@ -22,7 +22,6 @@ from penstock.base.limits import (
 )
 from penstock.base.quantities import seconds, size_bytes
 from penstock.commit.history import now_us
-from penstock.commit.journal import Entry
 from penstock.commit.once import Once
 from penstock.duck.connect import DuckConnection, connect
 from penstock.engine.access import Access
@@ -43,12 +42,9 @@ from penstock.engine.meter import Meter
 from penstock.engine.opening import Settings, flow_id
 from penstock.engine.session import Session
 from penstock.engine.session_reader import SessionReader
-from penstock.engine.sinks import Sink
 from penstock.engine.subscription import catch_up
 from penstock.engine.system import SystemRelation
-from penstock.engine.watch import Watch
 from penstock.run.spark.session import Spark
-from penstock.run.spark.streams import Streams
 from penstock.sql.binding import Parameters
 from penstock.sql.tokens import fold
 from penstock.store.location import Location
@@ -102,18 +98,18 @@ class Flow(DefinitionSide, TickSide, ReadingSide, SparkSide, UpkeepSide):
         self.meter = Meter(clock_us)
         self._sessions: dict[int, Session] = {}
         self._session_numbers = itertools.count(1)
-        self._paused_us: int | None = None  # since when changes are refused
+        self._paused_us = None
         self._session = Session(self)
         self._database: DuckConnection | None = None  # in which sessions read; made with the first of them
-        self._watches: dict[str, list[Watch]] = {}
-        self._sinks: list[Sink] = []
-        self._streams: list[Streams] = []
+        self._watches = {}
+        self._sinks = []
+        self._streams = []
         self.bell = Bell()
         self._id = uuid.uuid4().hex[:12]  # replaced by what storage knows
         self._closed = False
         self._once = Once()  # replaced by what storage knows
-        self._pending: list[Entry] | None = None  # epochs of a statement that changes the catalog too
-        self._store: Durable | Follower | None = None
+        self._pending = None
+        self._store = None
         if url is None:
             if read_only:
                 raise InvalidOption("a flow in memory cannot be read only", hint="Give the URL of a flow.")
