@@ -40,8 +40,8 @@ VIEWS = (
 
 @pytest.fixture(params=["plain", "small"])
 def flow(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Beside]:
-    monkeypatch.setattr("penstock.engine.flow.is_data_frame", lambda data: isinstance(data, pa.Table))
-    monkeypatch.setattr("penstock.engine.flow.read_change_feed", lambda data, feed, own: data)
+    monkeypatch.setattr("penstock.engine.flow_ticks.is_data_frame", lambda data: isinstance(data, pa.Table))
+    monkeypatch.setattr("penstock.engine.flow_ticks.read_change_feed", lambda data, feed, own: data)
     if request.param == "small":
         request.getfixturevalue("colliding_hash")
     with few() if request.param == "small" else nullcontext():

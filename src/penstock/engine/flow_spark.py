@@ -1,4 +1,4 @@
-"""The side of a flow that turns to Spark: engines, sinks and streams."""
+"""The side of a flow that turns to Spark: engines, its dialect, sinks and streams."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote_plus
 
+import pyarrow as pa
+
 from penstock.base.errors import FlowClosed, InvalidDelta, InvalidOption, WrongObjectType
 from penstock.engine.catalog import View
 from penstock.engine.durable import Durable
@@ -15,6 +17,7 @@ from penstock.engine.flow_parts import FlowParts, no_storage, read_only_error
 from penstock.engine.follow import Follower
 from penstock.engine.frames_out import FramesOut
 from penstock.engine.sinks import Sink, Writer
+from penstock.engine.spark_sql import run_spark_sql, spark_columns
 from penstock.run.spark.session import Spark
 from penstock.run.spark.streams import Streams, Trigger, trigger_options
 from penstock.zset.change_feeds import AUTO
@@ -41,6 +44,20 @@ class SparkSide(FlowParts):
             if isinstance(self._store, Follower):
                 raise read_only_error()
             self._engines.use(engine)
+
+    def spark_sql(self, sql: str, *, commit: str | None = None) -> pa.Table:
+        """Run statements of Spark's dialect; the answer of the last one as a pyarrow.Table.
+
+        CREATE [MATERIALIZED] VIEW, CREATE TABLE, INSERT, SELECT and DROP, with Spark's meaning (ANSI mode, UTC):
+        docs/spark-sql.md says what is refused.
+        """
+        return run_spark_sql(sql, lambda: self._core.catalog, lambda text: self.sql(text, commit=commit))
+
+    def spark_columns(self) -> dict[str, str]:
+        """The tables and views, each with its columns as Spark's DDL."""
+        with self._lock:
+            self._check_open()
+            return spark_columns(self._core.catalog, self.sql)
 
     def _frames_out(self) -> FramesOut:
         return FramesOut(self._writer() if self._store is not None else no_storage(), self._engines)

@@ -19,7 +19,7 @@ from penstock.zset.types import Schema
 from penstock.zset.zset import ZSet
 
 if TYPE_CHECKING:
-    from penstock.engine.flow import Flow
+    from penstock.engine.flow_reading import ReadingSide
 
 
 class Subscription:
@@ -40,7 +40,7 @@ class Subscription:
 
     def __init__(
         self,
-        flow: Flow,
+        flow: ReadingSide,
         schema: Schema,
         epoch: int,
         rows: ZSet | None,
@@ -156,7 +156,7 @@ class Subscription:
 
 
 def subscribe(
-    flow: Flow, name: str, snapshot: bool = True, as_of: int | datetime | str | None = None
+    flow: ReadingSide, name: str, snapshot: bool = True, as_of: int | datetime | str | None = None
 ) -> Subscription:
     """A subscription to a table or materialized view, with the flow's lock held."""
     relation = flow._core.catalog.get(name)
@@ -180,7 +180,7 @@ def subscribe(
     return Subscription(flow, relation.schema, epoch, rows, past, flow._watch(relation))
 
 
-def catch_up(flow: Flow, watches: list[Watch], epoch: int) -> None:
+def catch_up(flow: ReadingSide, watches: list[Watch], epoch: int) -> None:
     """A reader has read the flow anew: give its watches what they have missed, or end them."""
     for watch in watches:
         relation = flow._core.catalog.by_id(watch.relation)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import penstock
 from penstock.base.errors import InvalidOption
-from penstock.engine.session import ISOLATION_LEVELS, Session
+from penstock.engine.session import Session
+from penstock.engine.session_transactions import ISOLATION_LEVELS
 from penstock.gateway import freshness
 from penstock.gateway.durations import duration_ms, duration_text
 from penstock.gateway.errors import UndefinedSetting

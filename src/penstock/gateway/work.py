@@ -10,7 +10,8 @@ from penstock.base.errors import PenstockError, SqlSyntaxError, TransactionError
 from penstock.base.limits import ENCODE_ROWS_MAX
 from penstock.engine.access import SUPERUSER
 from penstock.engine.at_once import Found
-from penstock.engine.session import Answer, Session
+from penstock.engine.session import Session
+from penstock.engine.session_answer import Answer
 from penstock.gateway import backend as b
 from penstock.gateway import commands as c
 from penstock.gateway.catalog.query import CatalogDoor, CatalogQuery

@@ -168,7 +168,7 @@ def _transaction_word(c: Cursor) -> None:
         c.take("WORK")
 
 
-# What each level means for a transaction is said in engine/session.py.
+# What each level means for a transaction is said in engine/session_transactions.py.
 _MODES = (
     ("READ", "ONLY"),
     ("READ", "WRITE"),
