@@ -52,16 +52,21 @@ class Ours:
         return [seconds(self.flow.tick, "edges", edge) for edge in edges]
 
     def changes_delivered(self, count: int, pause_s: float) -> list[float]:
-        """Seconds of each tick of one edge until a watch has handed out the change of the view."""
+        """Seconds of each tick of one edge until a watch has handed out the change of the view.
+
+        As in Pathway, the edge comes as Python values and the rows of the view come out as dicts.
+        """
         found = []
         watch = self.flow.watch("distribution")
         deltas = iter(watch)
-        for edge in [self.edge() for _ in range(count)]:
+        self.edges += count
+        for src, dst in self.random.integers(0, self.nodes, (count, 2)).tolist():
             time.sleep(pause_s)
             began = time.perf_counter()
-            self.flow.tick("edges", edge)
-            _ = next(deltas).batch  # made when it is asked for: that belongs to it
+            self.flow.tick("edges", [{"src": src, "dst": dst}])
+            rows = next(deltas).to_pylist()
             found.append(time.perf_counter() - began)
+            assert rows
         watch.close()
         return found
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.base.errors import InvalidDelta
-from penstock.engine.ingest import WEIGHT
+from penstock.engine.plain_dicts import WEIGHT
 from penstock.zset.change_feeds import (
     AFTER,
     AUTO,

@@ -14,7 +14,8 @@ from penstock.base.errors import InvalidDelta
 from penstock.base.limits import FRAME_ROWS_AT_ONCE
 from penstock.engine.accept import accept, describe_row, upsert
 from penstock.engine.catalog import Table
-from penstock.engine.ingest import WEIGHT, Matching, to_zset
+from penstock.engine.ingest import Matching, to_zset
+from penstock.engine.plain_dicts import WEIGHT
 from penstock.engine.row_check import RowCheck
 from penstock.run.compile import slot_of
 from penstock.state.arrangement import Arrangement

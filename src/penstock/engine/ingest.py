@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.base.errors import InvalidDelta, PenstockError, TypeMismatch, UndefinedColumn
 from penstock.base.limits import COMBINED_ROWS_MAX, FEW_ROWS_MAX
+from penstock.engine.plain_dicts import WEIGHT, PlainDicts
 from penstock.zset.column import Column, constant, from_pylist
 from penstock.zset.few import Few, Row, is_plain, values_of
 from penstock.zset.intake import Intake
@@ -19,7 +20,6 @@ from penstock.zset.weights import constant as constant_weight
 from penstock.zset.weights import is_constant
 from penstock.zset.zset import ZSet
 
-WEIGHT = "_weight"
 _INT_RANGE = {1: 2**7, 2: 2**15, 4: 2**31, 8: 2**63}
 _NONE = type(None)
 _NOT_PLAIN = frozenset(("BOOLEAN", "DECIMAL"))  # fixed, but kept otherwise than in Arrow
@@ -38,12 +38,16 @@ class Matching:
         self._given: pa.Schema | None = None
         self._found: tuple[list[int | None], int | None] = ([], None)
         self.intake = Intake(pa.schema([]), ())
+        self.dicts = PlainDicts(schema)
         self.direct: frozenset[int] = (
             frozenset()
         )  # columns whose values pyarrow gives as they stand in tuples
 
     def knows(self, data: Any) -> bool:
-        """Whether rows of the same Arrow schema were taken before: as they are, so it is no change feed."""
+        """Whether it is known to be no change feed: dicts, which are taken as they are, or rows of the same Arrow
+        schema as those before."""
+        if data.__class__ is list:
+            return True
         return (
             isinstance(data, pa.RecordBatch) and self._given is not None and data.schema.equals(self._given)
         )
@@ -91,7 +95,7 @@ def to_zset(data: Any, matching: Matching, defaults: Sequence[Any]) -> ZSet:
         columns, weights = _from_arrow(data, matching, defaults)
     elif isinstance(data, (list, tuple)):
         if matching.takes_tuples and len(data) <= FEW_ROWS_MAX:
-            return _few_from_dicts(data, matching, defaults)
+            return matching.dicts.take(data) or _few_from_dicts(data, matching, defaults)
         columns, weights = _from_dicts(data, matching.schema, defaults, matching.table)
     else:
         columns, weights = _from_arrow(_as_table(data, matching.table), matching, defaults)

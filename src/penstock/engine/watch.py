@@ -6,14 +6,15 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
 
 import pyarrow as pa
 
 from penstock.base.errors import FlowClosed, WatchOverflow
 from penstock.base.limits import WATCH_QUEUE_EPOCHS_MAX, WATCH_QUEUE_ROWS_MAX
 from penstock.engine.consolidate import consolidated
-from penstock.engine.ingest import WEIGHT
-from penstock.zset.export_few import export_few
+from penstock.engine.plain_dicts import WEIGHT
+from penstock.zset.export_few import dicts_of_few, export_few
 from penstock.zset.few import Few
 from penstock.zset.interchange import export, export_weights
 from penstock.zset.types import Schema
@@ -37,6 +38,12 @@ class Change:
         if self._batch is None:
             self._batch = _record_batch(self._schema, self._rows)
         return self._batch
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """The rows as dicts: what `batch.to_pylist()` gives. Of a few rows no batch is made for it."""
+        rows = self._rows
+        few = dicts_of_few(rows, self._schema.names, WEIGHT) if isinstance(rows, Few) else None
+        return self.batch.to_pylist() if few is None else few
 
     @property
     def num_rows(self) -> int:

@@ -8,6 +8,8 @@ in the plain way where hashes are not spread evenly after all.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import numpy as np
 
 from penstock.base.limits import GUESSED_HASHES_MIN, GUESSED_NEEDLES_MIN
@@ -32,6 +34,26 @@ def lower_bounds(hashes: np.ndarray, needles: np.ndarray) -> np.ndarray:
         return hashes.searchsorted(needles)
     places = guess(hashes, needles)
     return hashes.searchsorted(needles) if places is None else places
+
+
+def first_places(hash: int, sources: list[np.ndarray]) -> list[int]:
+    """The first place of a hash in each of several sorted arrays of them, -1 where it is not.
+
+    >>> first_places(5, [np.array([3, 5, 5, 8], np.uint64), np.array([4], np.uint64)])
+    [1, -1]
+    """
+    if kernels is not None:
+        try:
+            found: list[int] = kernels.first_places(hash, sources)
+            return found
+        except TypeError:  # as above
+            pass
+    places = []
+    for hashes in sources:
+        memory = hashes.data  # numpy makes an object of its own for each number
+        at = bisect_left(memory, hash)
+        places.append(at if at < len(memory) and memory[at] == hash else -1)
+    return places
 
 
 def guess(hashes: np.ndarray, needles: np.ndarray) -> np.ndarray | None:

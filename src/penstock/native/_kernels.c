@@ -15,12 +15,13 @@
 #define PENSTOCK_KERNELS_MODULE
 #include "kernels.h"
 
-#define VERSION 1
+#define VERSION 2
 
 static PyMethodDef methods[] = {
     {"take", (PyCFunction)(void (*)(void))take, METH_FASTCALL, take_doc},
     {"equal", (PyCFunction)(void (*)(void))equal, METH_FASTCALL, equal_doc},
     {"lower_bounds", (PyCFunction)(void (*)(void))lower_bounds, METH_FASTCALL, lower_bounds_doc},
+    {"first_places", (PyCFunction)(void (*)(void))first_places, METH_FASTCALL, first_places_doc},
     {"probe", (PyCFunction)(void (*)(void))probe, METH_FASTCALL, probe_doc},
     {"gather", (PyCFunction)(void (*)(void))gather, METH_FASTCALL, gather_doc},
     {"merge_order", merge_order, METH_O, merge_order_doc},

@@ -156,7 +156,8 @@ extern const char take_doc[], gather_doc[], equal_doc[];   /* rows.c */
 CALLED(take);
 CALLED(gather);
 CALLED(equal);
-extern const char lower_bounds_doc[], probe_doc[];         /* search.c */
+extern const char lower_bounds_doc[], first_places_doc[], probe_doc[]; /* search.c */
+CALLED(first_places);
 CALLED(lower_bounds);
 CALLED(probe);
 extern const char sort_doc[], by_key_doc[], merge_order_doc[]; /* sort.c */

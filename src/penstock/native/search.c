@@ -95,6 +95,36 @@ PyObject *lower_bounds(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     return found;
 }
 
+const char first_places_doc[] =
+    "first_places(hash, [sorted hashes, ...]): its first place in each, -1 where it is not.";
+PyObject *first_places(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 2 || !PyLong_Check(args[0]) || !PyList_CheckExact(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "first_places(hash, list of hashes)");
+        return NULL;
+    }
+    uint64_t needle = PyLong_AsUnsignedLongLong(args[0]);
+    if (needle == (uint64_t)-1 && PyErr_Occurred())
+        return NULL;
+    Py_ssize_t n = PyList_GET_SIZE(args[1]);
+    PyObject *found = PyList_New(n);
+    for (Py_ssize_t s = 0; found != NULL && s < n; s++) {
+        npy_intp count;
+        int64_t place;
+        const uint64_t *hashes = uint64s(PyList_GET_ITEM(args[1], s), &count);
+        PyObject *one = NULL;
+        if (hashes != NULL) {
+            search(hashes, count, &needle, 1, &place);
+            one = PyLong_FromLongLong(place < count && hashes[place] == needle ? (long long)place : -1);
+        }
+        if (one == NULL)
+            Py_CLEAR(found);
+        else
+            PyList_SET_ITEM(found, s, one);
+    }
+    return found;
+}
+
 typedef struct {
     const uint64_t *hashes;
     npy_intp count;

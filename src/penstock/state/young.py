@@ -9,12 +9,12 @@ change again, and of some views (counts by status, by day) a few groups take eve
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from operator import add
 
 from penstock.base.limits import KNOWN_GROUPS_MAX
 from penstock.kernels import hashing
+from penstock.kernels.search import first_places
 from penstock.state.batch import Batch
 from penstock.state.few_groups import Added
 from penstock.zset.few import Row, stands_at
@@ -58,13 +58,16 @@ def stored(key: Row, batches: Sequence[Batch], width: int) -> Added:
     hash = hashing.hash_plain(key)
     sure = len(key) == 1 and isinstance(key[0], (int, float))  # not NULL, and one number
     total: list[int] = [0] * width
-    for batch in batches:
-        hashes = batch.hashes.data  # as memory: numpy makes an object of its own for each number
-        at, count = bisect_left(hashes, hash), len(hashes)
-        while at < count and hashes[at] == hash:
-            if (sure and hashing.is_exact(batch.columns)) or stands_at(key, batch.columns, at):
-                for i, measure in enumerate(batch.measures):
-                    total[i] += measure.item(at)  # type: ignore[union-attr]
-                break
-            at += 1
+    places = first_places(hash, [batch.hashes for batch in batches])
+    for batch, at in zip(batches, places, strict=True):
+        if at < 0:
+            continue
+        if not (sure and hashing.is_exact(batch.columns)):
+            hashes, count = batch.hashes.data, len(batch)
+            while at < count and hashes[at] == hash and not stands_at(key, batch.columns, at):
+                at += 1
+            if at == count or hashes[at] != hash:
+                continue
+        for i, measure in enumerate(batch.measures):
+            total[i] += measure.item(at)  # type: ignore[union-attr]
     return tuple(total)

@@ -44,6 +44,7 @@ class FewRows:
         self._measures = [(s, *c) for s, c in zip(specs, compiled, strict=True)]
         self._counts_rows = len(specs) == 1 and specs[0].filter is None  # and nothing else
         self._outputs = list(outputs)
+        self._counts = len(self._outputs)  # columns with the number of rows, where that is all there is
         self._types = (*key_types, *types)
 
     @staticmethod
@@ -60,11 +61,12 @@ class FewRows:
         gone: list[Row] = []
         come: list[Row] = []
         known, width, keyed = state.young.known, len(self._measures), bool(self._keys)
+        row = self._counted_row if self._counts_rows else self._row
         for key, added in changes.items():
             old = known.get(key) or state.total(key, width)
             new = (old[0] + added[0],) if width == 1 else tuple(map(add, old, added))
-            before = self._row(key, old) if old[0] > 0 or not keyed else None
-            after = self._row(key, new) if new[0] > 0 or not keyed else None
+            before = row(key, old) if old[0] > 0 or not keyed else None
+            after = row(key, new) if new[0] > 0 or not keyed else None
             if before == after:
                 continue
             if before is not None:
@@ -74,14 +76,17 @@ class FewRows:
         out = Few(self._types, gone + come, [-1] * len(gone) + [1] * len(come)) if gone or come else None
         return out, (FewGroups(self._key_types, [group for group in changes.items() if any(group[1])]),)
 
+    def _counted_row(self, key: Row, measures: Added) -> Row:
+        return key + measures * self._counts
+
     def _row(self, key: Row, measures: Added) -> Row:
         """The group's row in the output."""
-        if self._counts_rows:
-            return (*key, *(measures * len(self._outputs)))
         return (*key, *[finish([measures[p] for p in places]) for finish, places in self._outputs])
 
     def _changes(self, delta: ZSet) -> dict[Row, Added] | None:
         """For each group what is added to its measures."""
+        if self._counts_rows and isinstance(delta, Few) and not self._wide:
+            return self._counted(delta)
         keys: list[Row]
         if len(self._keys) == 1:
             keys = [(value,) for value in values_at(delta, self._keys[0])]
@@ -99,6 +104,16 @@ class FewRows:
             before = changes.get(key)
             changes[key] = added if before is None else tuple(map(add, before, added))
         return changes
+
+    def _counted(self, delta: Few) -> dict[Row, Added]:
+        """`_changes` where rows are counted, and nothing else: the usual, without a list for each step."""
+        keys = self._keys
+        counted: dict[Row, Added] = {}
+        for row, weight in zip(delta.rows, delta.counts, strict=True):
+            key = (row[keys[0]],) if len(keys) == 1 else tuple([row[k] for k in keys])
+            before = counted.get(key)
+            counted[key] = (weight,) if before is None else (before[0] + weight,)
+        return counted
 
     def _terms(self, delta: ZSet, weights: list[int]) -> list[list[int]]:
         """For each measure what each row adds to it."""

@@ -11,6 +11,7 @@ from penstock.circuit.operator import Delta, Result, Stateless
 from penstock.evaluate.compile import compile_expr
 from penstock.plan.expr import Col, Expr
 from penstock.state.arrangement import Arrangement
+from penstock.zset.few import Few
 from penstock.zset.zset import ZSet
 
 
@@ -33,6 +34,7 @@ class Map(Stateless):
         columns = [e.index for e in exprs if isinstance(e, Col)]
         self._positions = columns if len(columns) == len(exprs) else None
         self._is_prefix = self._positions == list(range(len(exprs)))
+        self._types = tuple([e.type for e in exprs])
         self._compute = None if self._positions is not None else [compile_expr(e, names=names) for e in exprs]
 
     def step(self, deltas: Sequence[Delta], state: Sequence[Arrangement]) -> Result:
@@ -42,6 +44,9 @@ class Map(Stateless):
             positions = self._positions or ()
             if self._is_prefix and delta.width == len(positions):
                 return delta, ()  # all columns as they are: under other names
+            if isinstance(delta, Few) and len(delta.rows) == 1:
+                row = delta.rows[0]
+                return Few(self._types, [tuple([row[p] for p in positions])], delta.counts), ()
             chosen = delta.select(positions)
             return (chosen if len(chosen) == 1 else chosen.without_pairs()), ()
         columns, count = delta.columns, len(delta)
