@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from penstock.circuit.operator import Operator
+from penstock.circuit.operator import Delta, Operator, Result
 from penstock.state.arrangement import Arrangement
 from penstock.zset.types import SqlType
+
+Step = Callable[[Sequence[Delta], Sequence[Arrangement]], Result]
 
 
 @dataclass
@@ -24,9 +26,9 @@ class CircuitNode:
     owned: list[Arrangement] = field(default_factory=list)
 
 
-# A node's number, its input if it has only one, its inputs and operator, all the state that the operator is given,
-# and what of it is its own.
-Planned = tuple[int, int | None, tuple[int, ...], Operator, Sequence[Arrangement], list[Arrangement]]
+# A node's number, its input if it has only one, its inputs, its operator's step (None: it passes its input on), all
+# the state that the step is given, and what of it is the node's own.
+Planned = tuple[int, int | None, tuple[int, ...], Step | None, Sequence[Arrangement], list[Arrangement]]
 
 
 class Circuit:
@@ -89,7 +91,9 @@ class Circuit:
             for node in self.schedule(frozenset(changed)):
                 assert node.operator is not None  # a source has no inputs, so it is never scheduled
                 only = node.inputs[0] if len(node.inputs) == 1 else None
-                known.append((node.id, only, node.inputs, node.operator, self.state_of(node), node.owned))
+                passes_on = only is not None and node.operator.passes_on(len(self.nodes[only].types))
+                step = None if passes_on else node.operator.step
+                known.append((node.id, only, node.inputs, step, self.state_of(node), node.owned))
             self._plans[changed] = known
         return known
 

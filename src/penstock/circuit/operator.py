@@ -51,6 +51,10 @@ class Operator(Protocol):
         """The output's change for the inputs' changes; `state`: owned arrangements, then those read."""
         ...
 
+    def passes_on(self, width: int) -> bool:
+        """Whether it gives what it is given, if that has so many columns: then there is no step to take."""
+        ...
+
     def seed(self) -> ZSet | None:
         """What the operator gives for empty inputs (a global aggregate has a row even then)."""
         ...
@@ -76,6 +80,9 @@ class Recorded:
         self = super().__new__(cls)
         self.recipe = Recipe(cls.__name__, _fixed(args), {k: _fixed(v) for k, v in kwargs.items()})
         return self
+
+    def passes_on(self, width: int) -> bool:
+        return False
 
 
 def _fixed(value: Any) -> Any:

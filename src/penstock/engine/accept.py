@@ -32,7 +32,7 @@ from penstock.zset.zset import ZSet, union
 def accept(table: Table, delta: ZSet, pending: ZSet | None = None) -> tuple[ZSet, Batch | None]:
     """The whole change of the epoch (what is pending, then the delta) and, for tables with a key, the
     same arranged by key. Raises if the table would not be right after it; nothing is changed here."""
-    if len(delta):
+    if (table.not_null or table.checks) and len(delta):
         _check_values(table, delta)
     whole = delta if pending is None else union([pending, delta])
     if table.keyed is None:

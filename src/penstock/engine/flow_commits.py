@@ -55,13 +55,16 @@ class CommitSide(FlowParts):
         elif note:
             self._once.writes(note, self._core.epoch)
         if self._watches or self.bell:
-            tables: dict[str, Rows] = {name: delta for name, (delta, _) in changes.items()}
-            self._push(self._core.epoch, {**tables, **changed})
+            told: dict[str, Rows] = dict(changed)
+            for name, change in changes.items():
+                told[name] = change[0]
+            self._push(self._core.epoch, told)
         self._measure(changes, changed, arrived_us)
         return changed
 
     def _measure(self, changes: Mapping[str, TableChange], changed: dict[str, Rows], arrived_us: int) -> None:
-        held = self._store.held if isinstance(self._store, Durable) else None
+        store = self._store
+        held = store.held if store is not None and isinstance(store, Durable) else None
         rows_in = rows_out = 0
         for delta, _ in changes.values():
             rows_in += len(delta)
@@ -95,15 +98,20 @@ class CommitSide(FlowParts):
             store.commit(entry, changes, cost_s)
 
     def _push(self, epoch: int, changes: Mapping[str, Rows]) -> None:
-        found = {fold(name): rows for name, rows in changes.items()}
+        found: dict[str, Rows] = {}
+        for name, delta in changes.items():
+            found[fold(name)] = delta
         for name, watches in self._watches.items():
             rows = rows_of(found[name]) if name in found and watches else None
             for watch in watches:
                 watch.push(epoch, rows)
-        self.bell.ring(epoch, changes)
+        if self.bell:
+            self.bell.ring(epoch, changes)
 
     def _settle(self, epoch: int, mode: str | None) -> None:
         """Wait until an epoch is on storage, where that was asked for. Without the lock: others go on."""
+        if self._store is None and not self._sinks:  # the usual flow in memory
+            return
         if epoch and isinstance(self._store, Durable) and (mode or self._store.settings.commit) == "durable":
             self._store.wait(epoch)
         for sink in list(self._sinks) if epoch else ():

@@ -21,6 +21,7 @@ from penstock.engine.ingest import to_zset
 from penstock.engine.summary import TickSummary
 from penstock.engine.transaction import Transaction
 from penstock.run.spark.change_feed import from_change_feed as read_change_feed
+from penstock.run.spark.engine import NO_FIGURES
 from penstock.run.spark.session import is_data_frame
 from penstock.sql.tokens import fold_all
 from penstock.state.scattered import Rows, Scattered
@@ -76,7 +77,7 @@ class TickSide(CommitSide):
                 self._check_open()
                 if self._session.transaction is not None:
                     raise TransactionError("a tick is an epoch of its own", hint="COMMIT or ROLLBACK first.")
-                if isinstance(self._store, Follower):
+                if self._store is not None and isinstance(self._store, Follower):
                     raise read_only_error()
                 summary = self._tick(deltas, mode, offset, idempotency_key, change_feed, began, arrived_us)
         except PenstockError as error:
@@ -140,7 +141,9 @@ class TickSide(CommitSide):
         for table in dropped:
             self._once.count(table.id)
         summary = TickSummary(core.epoch, rows_in, _ms_since(began), changed, tuple(repeated))
-        summary.took(self._engines.take_figures())
+        figures = self._engines.take_figures()
+        if figures is not NO_FIGURES:
+            summary.took(figures)
         return summary
 
     def _frame(self, table: Table, data: Any, mode: str | None, feed: str) -> Frame:

@@ -84,6 +84,8 @@ def to_zset(data: Any, matching: Matching, defaults: Sequence[Any]) -> ZSet:
 
     Rows of weight 0 are left out. Raises InvalidDelta, TypeMismatch or UndefinedColumn.
     """
+    if data.__class__ is list and matching.takes_tuples and len(data) <= FEW_ROWS_MAX:
+        return matching.dicts.take(data) or _few_from_dicts(data, matching, defaults)
     if isinstance(data, ZSet):
         return data
     if isinstance(data, (pa.RecordBatch, pa.Table)):
@@ -95,7 +97,7 @@ def to_zset(data: Any, matching: Matching, defaults: Sequence[Any]) -> ZSet:
         columns, weights = _from_arrow(data, matching, defaults)
     elif isinstance(data, (list, tuple)):
         if matching.takes_tuples and len(data) <= FEW_ROWS_MAX:
-            return matching.dicts.take(data) or _few_from_dicts(data, matching, defaults)
+            return _few_from_dicts(data, matching, defaults)
         columns, weights = _from_dicts(data, matching.schema, defaults, matching.table)
     else:
         columns, weights = _from_arrow(_as_table(data, matching.table), matching, defaults)

@@ -69,6 +69,10 @@ class Transaction:
     noted what was read.
     """
 
+    __slots__ = (
+        "_all_effective", "_epoch", "_reads", "_seen", "_several", "_tables", "changes", "core", "read_only",
+    )  # fmt: skip
+
     def __init__(self, core: Core, read_only: bool = False, several: bool = False) -> None:
         self.core = core
         self.read_only = read_only

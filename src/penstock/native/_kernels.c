@@ -22,6 +22,7 @@ static PyMethodDef methods[] = {
     {"equal", (PyCFunction)(void (*)(void))equal, METH_FASTCALL, equal_doc},
     {"lower_bounds", (PyCFunction)(void (*)(void))lower_bounds, METH_FASTCALL, lower_bounds_doc},
     {"first_places", (PyCFunction)(void (*)(void))first_places, METH_FASTCALL, first_places_doc},
+    {"group_total", (PyCFunction)(void (*)(void))group_total, METH_FASTCALL, group_total_doc},
     {"probe", (PyCFunction)(void (*)(void))probe, METH_FASTCALL, probe_doc},
     {"gather", (PyCFunction)(void (*)(void))gather, METH_FASTCALL, gather_doc},
     {"merge_order", merge_order, METH_O, merge_order_doc},

@@ -2,7 +2,8 @@
 
 #include "kernels.h"
 
-static PyObject *s_values, *s_valid, *s_text, *s_text_buffers, *s_parts;
+PyObject *s_hashes, *s_columns, *s_measures, *s_values, *s_valid;
+static PyObject *s_text, *s_text_buffers, *s_parts;
 
 /* The names of attributes, made once; -1 with an error set. */
 int names_made(void)
@@ -12,7 +13,10 @@ int names_made(void)
     s_text = PyUnicode_InternFromString("_text");
     s_text_buffers = PyUnicode_InternFromString("text_buffers");
     s_parts = PyUnicode_InternFromString("parts");
-    return s_values == NULL || s_valid == NULL || s_text == NULL || s_text_buffers == NULL || s_parts == NULL ? -1 : 0;
+    s_hashes = PyUnicode_InternFromString("hashes");
+    s_columns = PyUnicode_InternFromString("columns");
+    s_measures = PyUnicode_InternFromString("measures");
+    return PyErr_Occurred() ? -1 : 0;
 }
 
 static void col_close(Col *c)

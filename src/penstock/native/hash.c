@@ -1,20 +1,10 @@
-/* The key hash. penstock.kernels.hashing has the meaning, and the constants: HASH_VERSION 1. */
+/* The key hash. penstock.kernels.hashing has the meaning, and the constants: HASH_VERSION 1 (M1, M2 and mix are in kernels.h). */
 
 #include "kernels.h"
 
-#define M1 0x9E3779B97F4A7C15ULL
-#define M2 0xBF58476D1CE4E5B9ULL
 #define M3 0x94D049BB133111EBULL
 #define NULL_HASH 0x5851F42D4C957F2DULL
 #define NAN_BITS 0x7FF8000000000000ULL
-
-static inline uint64_t mix(uint64_t x)
-{
-    x *= M1;
-    x ^= x >> 29;
-    x *= M2;
-    return x ^ (x >> 32);
-}
 
 static inline uint64_t hash_text(const char *data, int64_t length)
 {
@@ -41,16 +31,7 @@ static inline uint64_t hash_one(const Col *c, npy_intp i)
         memcpy(&bits, &v, 8);
         return mix(v == v ? bits : NAN_BITS);
     }
-    uint64_t v = load(p, c->width);
-    if (c->kind == 'i') {
-        if (c->width == 4)
-            v = (uint64_t)(int64_t)(int32_t)v;
-        else if (c->width == 2)
-            v = (uint64_t)(int64_t)(int16_t)v;
-        else if (c->width == 1)
-            v = (uint64_t)(int64_t)(int8_t)v;
-    }
-    return mix(v);
+    return mix(load_integer(p, c->kind, c->width));
 }
 
 const char hash_doc[] =

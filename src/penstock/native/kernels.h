@@ -60,6 +60,7 @@ typedef struct {
 #endif
 
 /* column.c */
+extern PyObject *s_hashes, *s_columns, *s_measures, *s_values, *s_valid; /* names of attributes */
 int names_made(void);
 Col *cols_open(PyObject *sequence, Py_ssize_t *n);
 void cols_close(Col *cols, Py_ssize_t n);
@@ -115,6 +116,31 @@ static inline uint64_t load(const char *p, int width)
     }
 }
 
+/* The same as 64 bits, negative ones too. */
+static inline uint64_t load_integer(const char *p, int kind, int width)
+{
+    uint64_t v = load(p, width);
+    if (kind != 'i')
+        return v;
+    switch (width) {
+    case 4: return (uint64_t)(int64_t)(int32_t)v;
+    case 2: return (uint64_t)(int64_t)(int16_t)v;
+    case 1: return (uint64_t)(int64_t)(int8_t)v;
+    default: return v;
+    }
+}
+
+/* The hash of an integer. */
+#define M1 0x9E3779B97F4A7C15ULL
+#define M2 0xBF58476D1CE4E5B9ULL
+static inline uint64_t mix(uint64_t x)
+{
+    x *= M1;
+    x ^= x >> 29;
+    x *= M2;
+    return x ^ (x >> 32);
+}
+
 static inline double load_float(const char *p, int width)
 {
     if (width == 8) { double v; memcpy(&v, p, 8); return v; }
@@ -156,7 +182,8 @@ extern const char take_doc[], gather_doc[], equal_doc[];   /* rows.c */
 CALLED(take);
 CALLED(gather);
 CALLED(equal);
-extern const char lower_bounds_doc[], first_places_doc[], probe_doc[]; /* search.c */
+extern const char lower_bounds_doc[], first_places_doc[], group_total_doc[], probe_doc[]; /* search.c */
+CALLED(group_total);
 CALLED(first_places);
 CALLED(lower_bounds);
 CALLED(probe);

@@ -125,6 +125,112 @@ PyObject *first_places(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     return found;
 }
 
+/* An array of integers, one after the other or all the same; 0 and an error if it is of another kind. */
+static int integers(PyObject *object, npy_intp count, PyArrayObject **array, int *kind)
+{
+    *array = (PyArrayObject *)object;
+    *kind = PyArray_Check(object) && PyArray_NDIM(*array) == 1 && PyArray_DIM(*array, 0) == count ? kind_of(*array) : 0;
+    if (*kind && *kind != 'f')
+        return 1;
+    PyErr_SetString(PyExc_TypeError, "not a group of integers");
+    return 0;
+}
+
+/* Adds what a batch has under the key to the totals; -1 with an error set. */
+static int add_group(PyObject *batch, uint64_t key, int64_t *totals, Py_ssize_t width)
+{
+    PyObject *hashes = PyObject_GetAttr(batch, s_hashes), *columns = NULL, *values = NULL, *valid = NULL, *measures = NULL;
+    npy_intp count;
+    const uint64_t *sorted = hashes ? uint64s(hashes, &count) : NULL;
+    uint64_t needle = mix(key);
+    int64_t place;
+    int done = -1, kind;
+    PyArrayObject *array;
+    if (sorted == NULL)
+        goto end;
+    search(sorted, count, &needle, 1, &place);
+    if (place == count || sorted[place] != needle) {
+        done = 0;
+        goto end;
+    }
+    columns = PyObject_GetAttr(batch, s_columns);
+    measures = columns ? PyObject_GetAttr(batch, s_measures) : NULL;
+    if (measures == NULL)
+        goto end;
+    if (!PyTuple_CheckExact(columns) || PyTuple_GET_SIZE(columns) != 1 || !PyTuple_CheckExact(measures) ||
+        PyTuple_GET_SIZE(measures) != width) {
+        PyErr_SetString(PyExc_TypeError, "not groups of one key");
+        goto end;
+    }
+    values = PyObject_GetAttr(PyTuple_GET_ITEM(columns, 0), s_values);
+    valid = values ? PyObject_GetAttr(PyTuple_GET_ITEM(columns, 0), s_valid) : NULL;
+    if (valid == NULL)
+        goto end;
+    if (valid != Py_None) { /* a NULL has a hash that a number may have too */
+        PyErr_SetString(PyExc_TypeError, "keys that may be NULL");
+        goto end;
+    }
+    if (!integers(values, count, &array, &kind))
+        goto end;
+    /* Of integers no two have the same hash: what stands here is the key, or the hashes are not these. */
+    if (load_integer(PyArray_GETPTR1(array, place), kind, (int)PyArray_ITEMSIZE(array)) != key) {
+        PyErr_SetString(PyExc_TypeError, "other hashes");
+        goto end;
+    }
+    for (Py_ssize_t i = 0; i < width; i++) {
+        if (!integers(PyTuple_GET_ITEM(measures, i), count, &array, &kind))
+            goto end;
+        int64_t more = (int64_t)load_integer(PyArray_GETPTR1(array, place), kind, (int)PyArray_ITEMSIZE(array));
+        if (kind == 'u' || (more > 0 ? totals[i] > INT64_MAX - more : totals[i] < INT64_MIN - more)) {
+            PyErr_SetString(PyExc_TypeError, "a sum of more than 64 bits");
+            goto end;
+        }
+        totals[i] += more;
+    }
+    done = 0;
+end:
+    Py_XDECREF(hashes);
+    Py_XDECREF(columns);
+    Py_XDECREF(values);
+    Py_XDECREF(valid);
+    Py_XDECREF(measures);
+    return done;
+}
+
+#define WIDTH_MAX 16
+
+const char group_total_doc[] =
+    "group_total(key, batches, width): the measures under an integer key, added up over batches that are sorted by the\n"
+    "hashes of such keys, each of them there once.";
+PyObject *group_total(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 3 || !PyLong_Check(args[0]) || !PyList_CheckExact(args[1]) || !PyLong_Check(args[2])) {
+        PyErr_SetString(PyExc_TypeError, "group_total(key, batches, width)");
+        return NULL;
+    }
+    uint64_t key = PyLong_AsUnsignedLongLongMask(args[0]);
+    Py_ssize_t width = PyLong_AsSsize_t(args[2]);
+    int64_t totals[WIDTH_MAX] = {0};
+    if (PyErr_Occurred())
+        return NULL;
+    if (width < 0 || width > WIDTH_MAX) {
+        PyErr_SetString(PyExc_TypeError, "too many measures");
+        return NULL;
+    }
+    for (Py_ssize_t b = 0; b < PyList_GET_SIZE(args[1]); b++)
+        if (add_group(PyList_GET_ITEM(args[1], b), key, totals, width) < 0)
+            return NULL;
+    PyObject *found = PyTuple_New(width);
+    for (Py_ssize_t i = 0; found != NULL && i < width; i++) {
+        PyObject *one = PyLong_FromLongLong(totals[i]);
+        if (one == NULL)
+            Py_CLEAR(found);
+        else
+            PyTuple_SET_ITEM(found, i, one);
+    }
+    return found;
+}
+
 typedef struct {
     const uint64_t *hashes;
     npy_intp count;

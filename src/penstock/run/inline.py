@@ -16,7 +16,7 @@ from penstock.state.scattered import Scattered
 from penstock.zset.zset import ZSet, union
 
 
-@dataclass
+@dataclass(slots=True)
 class Epoch:
     """What an epoch would change: nothing has been changed yet."""
 
@@ -32,29 +32,37 @@ class Epoch:
 
 def run(circuit: Circuit, changes: dict[int, Delta]) -> Epoch:
     """Push the changes of the sources through the circuit. Nodes that have a delta already are not run."""
-    deltas: dict[int, Delta] = {id: d for id, d in changes.items() if d is not None and len(d)}
+    # Plain loops here and below: of one row, a comprehension costs as much as what it does.
+    deltas: dict[int, Delta] = {}
+    for id, change in changes.items():
+        if change is not None and len(change):
+            deltas[id] = change  # noqa: PERF403
     appends: list[tuple[Arrangement, Batch]] = []
-    for id, only, inputs, operator, state, owned in circuit.plan(tuple(changes)):
+    for id, only, inputs, step, state, owned in circuit.plan(tuple(changes)):
         if only is not None:
             delta = deltas.get(only)
             if delta is None:  # what has no rows is not kept
+                continue
+            if step is None:  # it would give what it was given
+                deltas[id] = delta
                 continue
             given: list[Delta] = [delta]
         else:
             given = [deltas.get(i) for i in inputs]
             if not any(d is not None for d in given):
                 continue
+        assert step is not None
         try:
-            out, batches = operator.step(given, state)
+            out, batches = step(given, state)
         except PenstockError as error:
             error.node = id
             raise
         if out is not None and len(out):
             deltas[id] = out
         if batches:
-            for arrangement, batch in zip(owned, batches, strict=True):
+            for place, batch in enumerate(batches):
                 if batch is not None:
-                    appends.append((arrangement, batch))
+                    appends.append((owned[place], batch))
     return Epoch(deltas, appends)
 
 

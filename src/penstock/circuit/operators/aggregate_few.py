@@ -60,9 +60,12 @@ class FewRows:
             return None
         gone: list[Row] = []
         come: list[Row] = []
+        groups: list[tuple[Row, Added]] = []
         known, width, keyed = state.young.known, len(self._measures), bool(self._keys)
         row = self._counted_row if self._counts_rows else self._row
         for key, added in changes.items():
+            if any(added):
+                groups.append((key, added))
             old = known.get(key) or state.total(key, width)
             new = (old[0] + added[0],) if width == 1 else tuple(map(add, old, added))
             before = row(key, old) if old[0] > 0 or not keyed else None
@@ -74,7 +77,7 @@ class FewRows:
             if after is not None:
                 come.append(after)
         out = Few(self._types, gone + come, [-1] * len(gone) + [1] * len(come)) if gone or come else None
-        return out, (FewGroups(self._key_types, [group for group in changes.items() if any(group[1])]),)
+        return out, (FewGroups(self._key_types, groups),)
 
     def _counted_row(self, key: Row, measures: Added) -> Row:
         return key + measures * self._counts
@@ -109,7 +112,9 @@ class FewRows:
         """`_changes` where rows are counted, and nothing else: the usual, without a list for each step."""
         keys = self._keys
         counted: dict[Row, Added] = {}
-        for row, weight in zip(delta.rows, delta.counts, strict=True):
+        weights = delta.counts
+        for place, row in enumerate(delta.rows):
+            weight = weights[place]
             key = (row[keys[0]],) if len(keys) == 1 else tuple([row[k] for k in keys])
             before = counted.get(key)
             counted[key] = (weight,) if before is None else (before[0] + weight,)

@@ -6,6 +6,8 @@ d map(A) = map(dA)        linear, no state
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
+from typing import Any
 
 from penstock.circuit.operator import Delta, Result, Stateless
 from penstock.evaluate.compile import compile_expr
@@ -35,18 +37,24 @@ class Map(Stateless):
         self._positions = columns if len(columns) == len(exprs) else None
         self._is_prefix = self._positions == list(range(len(exprs)))
         self._types = tuple([e.type for e in exprs])
+        self._pick: Any = itemgetter(*columns) if len(columns) > 1 else None
         self._compute = None if self._positions is not None else [compile_expr(e, names=names) for e in exprs]
+
+    def passes_on(self, width: int) -> bool:
+        return self._is_prefix and width == len(self._types)  # all columns as they are: under other names
 
     def step(self, deltas: Sequence[Delta], state: Sequence[Arrangement]) -> Result:
         delta = deltas[0]
         assert isinstance(delta, ZSet)
         if self._compute is None:
             positions = self._positions or ()
-            if self._is_prefix and delta.width == len(positions):
-                return delta, ()  # all columns as they are: under other names
+            if self.passes_on(delta.width):
+                return delta, ()
             if isinstance(delta, Few) and len(delta.rows) == 1:
                 row = delta.rows[0]
-                return Few(self._types, [tuple([row[p] for p in positions])], delta.counts), ()
+                if len(positions) == 1:
+                    return Few(self._types, [(row[positions[0]],)], delta.counts), ()
+                return Few(self._types, [self._pick(row)], delta.counts), ()
             chosen = delta.select(positions)
             return (chosen if len(chosen) == 1 else chosen.without_pairs()), ()
         columns, count = delta.columns, len(delta)
