@@ -171,3 +171,29 @@ def test_case_36_functions_of_time_as_group_keys(judge: Judge, expression: str) 
     judge.check()
     judge.sql("DELETE FROM t WHERE ts > '2024-01-01'")
     judge.check()
+
+
+NESTED = {
+    "INTEGER[]": ["[]", "[1]", "[1, 2]", "[1, NULL]", "[2]", "[10]", "[NULL]", "[NULL, 1]", "NULL"],
+    "VARCHAR[]": ["['a']", "['B']", "['\u00e4']", "['aa']", "['it''s']", "['say \"it\"']", "['']", "[]"],
+    "DOUBLE[]": ["['nan'::DOUBLE]", "['inf'::DOUBLE]", "[-1.5]", "[10, 1]", "[9]"],
+    "STRUCT(a INTEGER, b VARCHAR)": ["{'a': 2, 'b': 'x'}", "{'a': 10, 'b': ''}", "{'a': 2, 'b': NULL}"],
+    "MAP(VARCHAR, INTEGER)": ["MAP{'a': 2}", "MAP{'a': 10}", "MAP{'b': 0}", "MAP{}", "MAP{'a': 2, 'b': 1}"],
+    "INTERVAL": ["'2 months'", "'10 months'", "'40 days'", "'5 seconds'", "'1 month -1 day'", "'-1 month'"],
+}
+
+
+@pytest.mark.parametrize("type", list(NESTED))
+def test_nested_values_and_intervals_are_ordered_as_sql_does(judge: Judge, type: str) -> None:
+    """They were ordered by their text: [10] before [2], and two months after ten."""
+    judge.sql(f"CREATE TABLE t (id INTEGER, v {type})")
+    judge.sql("CREATE MATERIALIZED VIEW ends AS SELECT min(v) AS lo, max(v) AS hi FROM t")
+    judge.sql("CREATE MATERIALIZED VIEW least AS SELECT id, v FROM t ORDER BY v, id LIMIT 2")
+    judge.sql("CREATE MATERIALIZED VIEW most AS SELECT id, v FROM t ORDER BY v DESC NULLS LAST, id LIMIT 2")
+    values = [f"({i}, CAST({value} AS {type}))" for i, value in enumerate(NESTED[type])]
+    judge.sql(f"INSERT INTO t VALUES {', '.join(values)}")
+    judge.check()
+    for left in range(len(values), 0, -1):  # the least and the greatest go in turn
+        ids = judge.flow.sql("SELECT id FROM t ORDER BY v").column("id").to_pylist()
+        judge.sql(f"DELETE FROM t WHERE id = {ids[-(left % 2)]}")
+        judge.check()
