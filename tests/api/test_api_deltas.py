@@ -176,6 +176,9 @@ def test_a_tick_is_atomic_over_its_sources(flow: penstock.Flow) -> None:
         [{"id": 1, "customer": "a", "amount": 1, "_weight": 1.5}],
         [{"id": 1, "customer": "a", "amount": 1, "_weight": None}],
         [{"id": 1, "customer": "a", "amount": 1, "_weight": 2}],
+        [{"id": 1, "customer": "a", "amount": 1, "_weight": 2**63}],
+        [{"id": 1, "customer": "a\ud800", "amount": 1}],
+        [{"id": 1, "customer": "a", "ID": 2}],
         [1, 2, 3],
         "text",
         42,
@@ -183,8 +186,10 @@ def test_a_tick_is_atomic_over_its_sources(flow: penstock.Flow) -> None:
         pa.table({"id": pa.array([1.5]), "customer": ["a"], "amount": [1]}),
         pa.table({"id": [1], "customer": [b"bytes"], "amount": ["x"]}),
         pa.table({"id": [1], "customer": ["a"], "amount": [1], "_weight": ["x"]}),
+        pa.table({"id": [1], "customer": ["a"], "_weight": pa.array([2**63], pa.uint64())}),
+        pa.table({"id": [1], "ID": [2]}),
     ],
-    ids=str,
+    ids=repr,
 )
 def test_what_is_not_a_delta_is_refused(flow: penstock.Flow, delta: Any) -> None:
     with pytest.raises(penstock.PenstockError):

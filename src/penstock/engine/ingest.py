@@ -173,7 +173,10 @@ def _weights_of(rows: Sequence[Any]) -> np.ndarray:
     weights = [row.get(WEIGHT, 1) for row in rows]
     if not all(isinstance(w, (int, np.integer)) and not isinstance(w, bool) for w in weights):
         raise InvalidDelta(f"{WEIGHT} must be a whole number", hint="+1 adds a row, -1 removes one.")
-    return np.array(weights, np.int64)
+    try:
+        return np.array(weights, np.int64)
+    except OverflowError:
+        raise _too_large() from None
 
 
 def _match_names(present: set[str], schema: Schema, table: str) -> dict[str, str]:
@@ -187,6 +190,11 @@ def _match_names(present: set[str], schema: Schema, table: str) -> dict[str, str
             raise UndefinedColumn(
                 f'table "{table}" has no column "{given}"', hint=f"Its columns are {', '.join(schema.names)}."
             )
+        if name in found:  # "a" and "A": each row would have only one of them
+            raise InvalidDelta(
+                f'the delta for "{table}" names the column "{name}" in two ways',
+                hint="Write its name alike in all rows.",
+            )
         found[name] = given
     return found
 
@@ -194,12 +202,15 @@ def _match_names(present: set[str], schema: Schema, table: str) -> dict[str, str
 def _column(values: list[Any], type: SqlType, name: str, table: str) -> Column:
     """A column from Python values. The usual types take a short path: a tick of one row is in a hurry."""
     kinds = {v.__class__ for v in values}
-    if _are_integers(values, kinds, type):
-        return Column(type, np.array(values, type.numpy))
-    if type.id == "DOUBLE" and kinds <= {float, int} and values:
-        return Column(type, np.array(values, np.float64))
-    elif type.id == "VARCHAR" and kinds <= {str, _NONE}:
-        return Column(type, pa.array(values, pa.large_string()))
+    try:
+        if _are_integers(values, kinds, type):
+            return Column(type, np.array(values, type.numpy))
+        if type.id == "DOUBLE" and kinds <= {float, int} and values:
+            return Column(type, np.array(values, np.float64))
+        elif type.id == "VARCHAR" and kinds <= {str, _NONE}:
+            return Column(type, pa.array(values, pa.large_string()))
+    except (OverflowError, UnicodeEncodeError) as error:  # beyond any float; half of a surrogate pair
+        raise _mismatch(name, table, type, str(error)) from None
     _check_python_types(kinds, type, name, table)
     try:
         return from_pylist(type, values)
@@ -298,7 +309,14 @@ def _whole_numbers(weights: pa.Array | pa.ChunkedArray) -> pa.Array | pa.Chunked
         raise InvalidDelta(
             f"{WEIGHT} must be whole numbers, none NULL", hint="+1 adds a row, -1 removes one."
         )
-    return weights.cast(pa.int64())
+    try:
+        return weights.cast(pa.int64())
+    except pa.ArrowInvalid:
+        raise _too_large() from None
+
+
+def _too_large() -> InvalidDelta:
+    return InvalidDelta(f"{WEIGHT} must fit 64 bits with a sign", hint="+1 adds a row, -1 removes one.")
 
 
 def _plain_column(array: pa.Array | pa.ChunkedArray, type: SqlType) -> Column | None:
