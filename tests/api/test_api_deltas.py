@@ -199,6 +199,37 @@ def test_what_is_not_a_delta_is_refused(flow: penstock.Flow, delta: Any) -> None
     assert len(held(flow, "orders")) == 2
 
 
+def test_a_number_beyond_any_float_is_refused() -> None:
+    with penstock.Flow() as flow:
+        flow.sql("CREATE TABLE t (x DOUBLE PRECISION)")
+        with pytest.raises(errors.TypeMismatch):
+            flow.tick("t", [{"x": 10**400}])
+
+
+def test_a_column_that_rows_write_in_two_ways_is_refused(flow: penstock.Flow) -> None:
+    """One of the two was NULL in every row, and which of them was a matter of chance."""
+    with pytest.raises(errors.InvalidDelta, match='names the column "n" in two ways'):
+        flow.tick("clicks", [{"page": "a", "n": 1}, {"page": "b", "N": 2}])
+    assert held(flow, "clicks") == []
+
+
+@pytest.mark.parametrize("count", [1, 6])
+@pytest.mark.parametrize("text", [pa.string(), pa.large_string(), pa.list_(pa.string())], ids=str)
+def test_bytes_that_are_no_text_are_refused(count: int, text: pa.DataType) -> None:
+    """Arrow lets them pass; they were taken, and then nobody could read the table any more."""
+    scalar = text.value_type if pa.types.is_list(text) else text
+    texts = pa.array([b"\xff", *[b"a"] * count], pa.binary())
+    wrong = texts.cast(pa.large_binary() if pa.types.is_large_string(scalar) else pa.binary()).view(scalar)
+    if pa.types.is_list(text):
+        wrong = pa.ListArray.from_arrays(pa.array(range(len(wrong) + 1), pa.int32()), wrong)
+    with penstock.Flow() as flow:
+        flow.register_source("t", pa.schema([("s", text)]))
+        with pytest.raises(errors.TypeMismatch, match="UTF8"):
+            flow.tick("t", pa.table({"s": wrong}).slice(0, count))
+        flow.tick("t", pa.table({"s": wrong}).slice(1))
+        assert flow.snapshot("t").num_rows == count
+
+
 def test_all_kinds_of_values_come_back_as_they_went_in() -> None:
     with penstock.Flow() as flow:
         schema = pa.schema([

@@ -86,7 +86,7 @@ def to_zset(data: Any, matching: Matching, defaults: Sequence[Any]) -> ZSet:
         if matching.takes_tuples and data.num_rows <= FEW_ROWS_MAX:
             try:
                 return _few_from_arrow(data, matching, defaults)
-            except UnicodeDecodeError:  # Arrow does not look whether its texts are any
+            except UnicodeDecodeError:  # a text that is none: refused below
                 pass
         columns, weights = _from_arrow(data, matching, defaults)
     elif isinstance(data, (list, tuple)):
@@ -277,6 +277,8 @@ def _from_arrow(
             found = _plain_column(array, type) if array.type == type.arrow else None
             if found is None:
                 found = arrow_column(array, type, schema.names[i], matching.table)
+        if type.kind == "arrow":
+            _check_texts(found, schema.names[i], matching.table)
         columns.append(found)
     if weight is None:
         return tuple(columns), constant_weight(1, count)
@@ -346,6 +348,26 @@ def arrow_column(array: pa.Array | pa.ChunkedArray, type: SqlType, name: str, ta
         return _owned(from_arrow(array, type))
     except (pa.ArrowException, ValueError, TypeError, OverflowError, ArithmeticError) as error:
         raise _mismatch(name, table, type, str(error)) from None
+
+
+def _check_texts(column: Column, name: str, table: str) -> None:
+    """Raise if a text is none: Arrow does not look, and whoever reads the row later could not."""
+    array = column.values
+    if column.type.id == "BLOB" or (column.type.is_text and _is_ascii(array)):
+        return
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise _mismatch(name, table, column.type, str(error)) from None
+
+
+def _is_ascii(texts: pa.Array) -> bool:
+    """Whether all bytes are ASCII, as they mostly are: a fraction of what it takes to look at each text."""
+    _, offsets, data = texts.buffers()
+    if not len(texts) or not data:
+        return True
+    ends = np.frombuffer(offsets, np.int64, texts.offset + len(texts) + 1)
+    return bool(np.frombuffer(data, np.int8)[ends[texts.offset] : ends[-1]].min(initial=0) >= 0)
 
 
 def _owned(column: Column) -> Column:
