@@ -230,6 +230,23 @@ def test_bytes_that_are_no_text_are_refused(count: int, text: pa.DataType) -> No
         assert flow.snapshot("t").num_rows == count
 
 
+@pytest.mark.parametrize("count", [1, 6])
+@pytest.mark.parametrize("form", ["list of dicts", "pyarrow table"])
+def test_a_uuid_is_one_however_it_is_written(count: int, form: str) -> None:
+    """A text that was none was taken, and then no query could read the table any more."""
+    one, give = "00000000-0000-0000-0000-00000000000a", AS_WRITTEN[form]
+    with penstock.Flow() as flow:
+        flow.sql("CREATE TABLE t (u UUID)")
+        flow.sql("CREATE MATERIALIZED VIEW v AS SELECT u, count(*) AS n FROM t GROUP BY u")
+        for text in (one, one.upper(), "{" + one + "}", one.replace("-", "")):
+            flow.tick("t", give([{"u": text}] * count))
+        assert flow.snapshot("v").to_pylist() == [{"u": one, "n": 4 * count}]
+        for text in ("none", "", one + "0"):
+            with pytest.raises(errors.TypeMismatch):
+                flow.tick("t", give([{"u": text}] * count))
+        assert all(check.equal for check in flow.verify())
+
+
 def test_all_kinds_of_values_come_back_as_they_went_in() -> None:
     with penstock.Flow() as flow:
         schema = pa.schema([

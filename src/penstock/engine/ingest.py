@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.base.errors import InvalidDelta, PenstockError, TypeMismatch, UndefinedColumn
 from penstock.base.limits import COMBINED_ROWS_MAX, FEW_ROWS_MAX
@@ -20,6 +22,7 @@ from penstock.zset.weights import is_constant
 from penstock.zset.zset import ZSet
 
 WEIGHT = "_weight"
+_UUID = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 _INT_RANGE = {1: 2**7, 2: 2**15, 4: 2**31, 8: 2**63}
 _NONE = type(None)
 _NOT_PLAIN = frozenset(("BOOLEAN", "DECIMAL"))  # fixed, but kept otherwise than in Arrow
@@ -213,10 +216,11 @@ def _column(values: list[Any], type: SqlType, name: str, table: str) -> Column:
         raise _mismatch(name, table, type, str(error)) from None
     _check_python_types(kinds, type, name, table)
     try:
-        return from_pylist(type, values)
+        return _written_alike(from_pylist(type, values))
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         try:
-            return from_arrow(pa.array(values), type)  # for example int to DECIMAL, str to DATE
+            column = from_arrow(pa.array(values), type)  # for example int to DECIMAL, str to DATE
+            return _written_alike(column)
         except (pa.ArrowException, ValueError, TypeError, OverflowError, ArithmeticError):
             raise _mismatch(name, table, type, str(error)) from None
 
@@ -345,9 +349,26 @@ def arrow_column(array: pa.Array | pa.ChunkedArray, type: SqlType, name: str, ta
     if type.id == "VARCHAR" and not (text or pa.types.is_null(given)):
         raise _mismatch(name, table, type, f"got {given}")
     try:
-        return _owned(from_arrow(array, type))
+        return _owned(_written_alike(from_arrow(array, type)))
     except (pa.ArrowException, ValueError, TypeError, OverflowError, ArithmeticError) as error:
         raise _mismatch(name, table, type, str(error)) from None
+
+
+def _written_alike(column: Column) -> Column:
+    """UUIDs, which are held as text, as DuckDB writes them: equal ones are the same text. Raises ValueError if one is
+    none.
+
+    >>> from penstock.zset.types import UUID
+    >>> _written_alike(from_pylist(UUID, ["{00000000-0000-0000-0000-00000000000A}", None]))
+    Column(UUID, ['00000000-0000-0000-0000-00000000000a', None])
+    """
+    if (
+        column.type.id != "UUID"
+        or pc.all(pc.match_substring_regex(column.values, _UUID)).as_py() is not False
+    ):
+        return column
+    texts = [None if v is None else str(uuid.UUID(v)) for v in column.values.to_pylist()]
+    return Column(column.type, pa.array(texts, column.type.arrow))
 
 
 def _check_texts(column: Column, name: str, table: str) -> None:
