@@ -78,6 +78,20 @@ def test_weight_zero_is_ignored_even_for_rows_that_are_not_there(flow: penstock.
     assert held(flow, "orders") == [(1, "ann", Decimal("10.00"))]
 
 
+@pytest.mark.parametrize("count", [1, 6])
+@pytest.mark.parametrize("weight", [2**31, -(2**31), 2**62])
+@pytest.mark.parametrize("form", ["list of dicts", "pyarrow table"])
+def test_a_weight_whose_sums_would_not_fit_is_refused(
+    flow: penstock.Flow, form: str, weight: int, count: int
+) -> None:
+    """The count of two rows of weight 2**62 was an address in memory."""
+    rows = [{"page": "a", "n": 1, "_weight": 1}] * (count - 1) + [{"page": "a", "n": 1, "_weight": weight}]
+    with pytest.raises(errors.InvalidDelta, match="WEIGHT_MAX"):
+        flow.tick("clicks", AS_WRITTEN[form](rows))
+    flow.tick("clicks", AS_WRITTEN[form]([{"page": "a", "n": 1, "_weight": 2**31 - 1}] * 3))
+    assert held(flow, "pages") == [("a", 3 * (2**31 - 1))]
+
+
 def test_a_missing_column_takes_its_default(flow: penstock.Flow) -> None:
     flow.sql("CREATE TABLE d (a INTEGER, b TEXT DEFAULT 'x', c INTEGER)")
     flow.tick("d", [{"a": 1}, {"a": 2}])

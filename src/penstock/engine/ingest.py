@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.base.errors import InvalidDelta, PenstockError, TypeMismatch, UndefinedColumn
-from penstock.base.limits import COMBINED_ROWS_MAX, FEW_ROWS_MAX
+from penstock.base.limits import COMBINED_ROWS_MAX, FEW_ROWS_MAX, WEIGHT_MAX
 from penstock.zset.column import Column, constant, from_pylist
 from penstock.zset.few import Few, Row, is_plain, values_of
 from penstock.zset.intake import Intake
@@ -99,11 +99,9 @@ def to_zset(data: Any, matching: Matching, defaults: Sequence[Any]) -> ZSet:
     else:
         columns, weights = _from_arrow(_as_table(data, matching.table), matching, defaults)
     result = ZSet(columns, weights)
-    if len(weights) <= FEW_ROWS_MAX:
-        if all(weights.tolist()):
-            return result
-    elif is_constant(weights):  # as made here: those given are copied
+    if is_constant(weights) or not len(weights):  # as made here: those given are copied
         return result
+    _check_weights(int(weights.min()), int(weights.max()))
     keep = weights != 0
     return result if keep.all() else result.filter(keep)
 
@@ -157,6 +155,7 @@ def _few_from_dicts(rows: Sequence[Any], matching: Matching, defaults: Sequence[
 
 
 def _few(types: tuple[SqlType, ...], rows: list[Row], weights: list[int]) -> Few:
+    _check_weights(min(weights, default=0), max(weights, default=0))
     if all(weights):
         return Few(types, rows, weights)
     kept = [(row, weight) for row, weight in zip(rows, weights, strict=True) if weight]
@@ -321,8 +320,16 @@ def _whole_numbers(weights: pa.Array | pa.ChunkedArray) -> pa.Array | pa.Chunked
         raise _too_large() from None
 
 
+def _check_weights(least: int, most: int) -> None:
+    if least < -WEIGHT_MAX or most > WEIGHT_MAX:
+        raise _too_large()
+
+
 def _too_large() -> InvalidDelta:
-    return InvalidDelta(f"{WEIGHT} must fit 64 bits with a sign", hint="+1 adds a row, -1 removes one.")
+    return InvalidDelta(
+        f"{WEIGHT} must be between {-WEIGHT_MAX:,} and {WEIGHT_MAX:,} (WEIGHT_MAX)",
+        hint="+1 adds a row, -1 removes one.",
+    )
 
 
 def _plain_column(array: pa.Array | pa.ChunkedArray, type: SqlType) -> Column | None:
