@@ -261,6 +261,32 @@ def test_a_uuid_is_one_however_it_is_written(count: int, form: str) -> None:
         assert all(check.equal for check in flow.verify())
 
 
+@pytest.mark.parametrize("count", [1, 6])
+@pytest.mark.parametrize("form", ["list of dicts", "pyarrow table"])
+def test_json_is_what_duckdb_reads_as_json(count: int, form: str) -> None:
+    """Other text was taken too, and then neither SELECT nor DELETE could read the table any more."""
+    good = [
+        '{"a": 1}',
+        "null",
+        " [1, NaN] ",
+        "[1,]",
+        '"\\ud83d\\ude00"',
+        "1" * 5000,
+        "[" * 900 + "]" * 900,
+        None,
+    ]
+    bad = ["{bad", "", "'a'", '"\\ud800"', "01"]
+    with penstock.Flow() as flow:
+        flow.sql("CREATE TABLE t (j JSON)")
+        for text in bad:
+            with pytest.raises(errors.TypeMismatch, match="malformed JSON"):
+                flow.tick("t", AS_WRITTEN[form]([{"j": text}] * count))
+        for text in good:
+            flow.tick("t", AS_WRITTEN[form]([{"j": text}] * count))
+        found = flow.sql("SELECT CAST(j AS VARCHAR) AS j FROM t").column("j").to_pylist()
+        assert sorted(map(str, found)) == sorted(map(str, good * count))
+
+
 def test_all_kinds_of_values_come_back_as_they_went_in() -> None:
     with penstock.Flow() as flow:
         schema = pa.schema([

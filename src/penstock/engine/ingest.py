@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.base.errors import InvalidDelta, PenstockError, TypeMismatch, UndefinedColumn
 from penstock.base.limits import COMBINED_ROWS_MAX, FEW_ROWS_MAX, WEIGHT_MAX
+from penstock.engine.given_text import check_unicode, text_of_type
 from penstock.zset.column import Column, constant, from_pylist
 from penstock.zset.few import Few, Row, is_plain, values_of
 from penstock.zset.intake import Intake
@@ -22,7 +21,6 @@ from penstock.zset.weights import is_constant
 from penstock.zset.zset import ZSet
 
 WEIGHT = "_weight"
-_UUID = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 _INT_RANGE = {1: 2**7, 2: 2**15, 4: 2**31, 8: 2**63}
 _NONE = type(None)
 _NOT_PLAIN = frozenset(("BOOLEAN", "DECIMAL"))  # fixed, but kept otherwise than in Arrow
@@ -215,11 +213,11 @@ def _column(values: list[Any], type: SqlType, name: str, table: str) -> Column:
         raise _mismatch(name, table, type, str(error)) from None
     _check_python_types(kinds, type, name, table)
     try:
-        return _written_alike(from_pylist(type, values))
+        return text_of_type(from_pylist(type, values))
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         try:
             column = from_arrow(pa.array(values), type)  # for example int to DECIMAL, str to DATE
-            return _written_alike(column)
+            return text_of_type(column)
         except (pa.ArrowException, ValueError, TypeError, OverflowError, ArithmeticError):
             raise _mismatch(name, table, type, str(error)) from None
 
@@ -281,7 +279,7 @@ def _from_arrow(
             if found is None:
                 found = arrow_column(array, type, schema.names[i], matching.table)
         if type.kind == "arrow":
-            _check_texts(found, schema.names[i], matching.table)
+            _check_unicode(found, schema.names[i], matching.table)
         columns.append(found)
     if weight is None:
         return tuple(columns), constant_weight(1, count)
@@ -356,46 +354,16 @@ def arrow_column(array: pa.Array | pa.ChunkedArray, type: SqlType, name: str, ta
     if type.id == "VARCHAR" and not (text or pa.types.is_null(given)):
         raise _mismatch(name, table, type, f"got {given}")
     try:
-        return _owned(_written_alike(from_arrow(array, type)))
+        return _owned(text_of_type(from_arrow(array, type)))
     except (pa.ArrowException, ValueError, TypeError, OverflowError, ArithmeticError) as error:
         raise _mismatch(name, table, type, str(error)) from None
 
 
-def _written_alike(column: Column) -> Column:
-    """UUIDs, which are held as text, as DuckDB writes them: equal ones are the same text. Raises ValueError if one is
-    none.
-
-    >>> from penstock.zset.types import UUID
-    >>> _written_alike(from_pylist(UUID, ["{00000000-0000-0000-0000-00000000000A}", None]))
-    Column(UUID, ['00000000-0000-0000-0000-00000000000a', None])
-    """
-    if (
-        column.type.id != "UUID"
-        or pc.all(pc.match_substring_regex(column.values, _UUID)).as_py() is not False
-    ):
-        return column
-    texts = [None if v is None else str(uuid.UUID(v)) for v in column.values.to_pylist()]
-    return Column(column.type, pa.array(texts, column.type.arrow))
-
-
-def _check_texts(column: Column, name: str, table: str) -> None:
-    """Raise if a text is none: Arrow does not look, and whoever reads the row later could not."""
-    array = column.values
-    if column.type.id == "BLOB" or (column.type.is_text and _is_ascii(array)):
-        return
+def _check_unicode(column: Column, name: str, table: str) -> None:
     try:
-        array.validate(full=True)
+        check_unicode(column)
     except pa.ArrowInvalid as error:
         raise _mismatch(name, table, column.type, str(error)) from None
-
-
-def _is_ascii(texts: pa.Array) -> bool:
-    """Whether all bytes are ASCII, as they mostly are: a fraction of what it takes to look at each text."""
-    _, offsets, data = texts.buffers()
-    if not len(texts) or not data:
-        return True
-    ends = np.frombuffer(offsets, np.int64, texts.offset + len(texts) + 1)
-    return bool(np.frombuffer(data, np.int8)[ends[texts.offset] : ends[-1]].min(initial=0) >= 0)
 
 
 def _owned(column: Column) -> Column:
