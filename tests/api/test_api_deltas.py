@@ -220,6 +220,18 @@ def test_a_number_beyond_any_float_is_refused() -> None:
             flow.tick("t", [{"x": 10**400}])
 
 
+@pytest.mark.parametrize("count", [1, 6])
+@pytest.mark.parametrize("form", ["list of dicts", "pyarrow table", "polars"])
+def test_a_number_too_large_for_a_float_does_not_become_infinite(form: str, count: int) -> None:
+    with penstock.Flow() as flow:
+        flow.sql("CREATE TABLE t (x FLOAT)")
+        infinite = [{"x": float("inf")}, {"x": None}, {"x": 1.5}, *[{"x": float("-inf")}] * count]
+        with pytest.raises(errors.TypeMismatch, match="too large"):
+            flow.tick("t", AS_WRITTEN[form]([*infinite, {"x": 1e300}]))
+        flow.tick("t", AS_WRITTEN[form](infinite))
+        assert flow.snapshot("t").num_rows == 3 + count
+
+
 def test_a_column_that_rows_write_in_two_ways_is_refused(flow: penstock.Flow) -> None:
     """One of the two was NULL in every row, and which of them was a matter of chance."""
     with pytest.raises(errors.InvalidDelta, match='names the column "n" in two ways'):

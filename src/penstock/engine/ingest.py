@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.base.errors import InvalidDelta, PenstockError, TypeMismatch, UndefinedColumn
 from penstock.base.limits import COMBINED_ROWS_MAX, FEW_ROWS_MAX, WEIGHT_MAX
@@ -21,6 +22,7 @@ from penstock.zset.weights import is_constant
 from penstock.zset.zset import ZSet
 
 WEIGHT = "_weight"
+_INFINITIES = (float("inf"), float("-inf"))
 _INT_RANGE = {1: 2**7, 2: 2**15, 4: 2**31, 8: 2**63}
 _NONE = type(None)
 _NOT_PLAIN = frozenset(("BOOLEAN", "DECIMAL"))  # fixed, but kept otherwise than in Arrow
@@ -213,11 +215,13 @@ def _column(values: list[Any], type: SqlType, name: str, table: str) -> Column:
         raise _mismatch(name, table, type, str(error)) from None
     _check_python_types(kinds, type, name, table)
     try:
-        return text_of_type(from_pylist(type, values))
+        column = text_of_type(from_pylist(type, values))
+        if type.id == "FLOAT" and any(v in _INFINITIES for v in column.values.tolist()):
+            _check_finite(column, pa.array(values))
+        return column
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         try:
-            column = from_arrow(pa.array(values), type)  # for example int to DECIMAL, str to DATE
-            return text_of_type(column)
+            return _converted(pa.array(values), type)  # for example int to DECIMAL, str to DATE
         except (pa.ArrowException, ValueError, TypeError, OverflowError, ArithmeticError):
             raise _mismatch(name, table, type, str(error)) from None
 
@@ -354,9 +358,22 @@ def arrow_column(array: pa.Array | pa.ChunkedArray, type: SqlType, name: str, ta
     if type.id == "VARCHAR" and not (text or pa.types.is_null(given)):
         raise _mismatch(name, table, type, f"got {given}")
     try:
-        return _owned(text_of_type(from_arrow(array, type)))
+        return _owned(_converted(array, type))
     except (pa.ArrowException, ValueError, TypeError, OverflowError, ArithmeticError) as error:
         raise _mismatch(name, table, type, str(error)) from None
+
+
+def _converted(array: pa.Array | pa.ChunkedArray, type: SqlType) -> Column:
+    column = text_of_type(from_arrow(array, type))
+    if type.id == "FLOAT" and pa.types.is_float64(array.type):
+        _check_finite(column, array)
+    return column
+
+
+def _check_finite(column: Column, given: pa.Array | pa.ChunkedArray) -> None:
+    """Raise OverflowError if a number has become infinite: Arrow narrows floats without looking."""
+    if np.isinf(column.values).sum() > (pc.sum(pc.is_inf(given)).as_py() or 0):
+        raise OverflowError("a number is too large for it")
 
 
 def _check_unicode(column: Column, name: str, table: str) -> None:
