@@ -16,6 +16,7 @@ from penstock.zset.column import Column
 from penstock.zset.types import BOOLEAN, VARCHAR
 
 _UUID = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+_COPIED_BYTES_MAX = 1 << 16  # up to here Python's own test is faster, copy and all
 _IS_JSON = compile_expr(Call(BOOLEAN, "json_valid", (Col(VARCHAR, 0),)))
 
 
@@ -73,5 +74,7 @@ def _is_ascii(texts: pa.Array) -> bool:
     _, offsets, data = texts.buffers()
     if not len(texts) or not data:
         return True
+    if data.size <= _COPIED_BYTES_MAX:
+        return bool(data.to_pybytes().isascii())
     ends = np.frombuffer(offsets, np.int64, texts.offset + len(texts) + 1)
     return bool(np.frombuffer(data, np.int8)[ends[texts.offset] : ends[-1]].min(initial=0) >= 0)
