@@ -78,6 +78,20 @@ def test_weight_zero_is_ignored_even_for_rows_that_are_not_there(flow: penstock.
     assert held(flow, "orders") == [(1, "ann", Decimal("10.00"))]
 
 
+@pytest.mark.parametrize("count", [1, 6])
+@pytest.mark.parametrize("weight", [2**31, -(2**31), 2**62])
+@pytest.mark.parametrize("form", ["list of dicts", "pyarrow table"])
+def test_a_weight_whose_sums_would_not_fit_is_refused(
+    flow: penstock.Flow, form: str, weight: int, count: int
+) -> None:
+    """The count of two rows of weight 2**62 was an address in memory."""
+    rows = [{"page": "a", "n": 1, "_weight": 1}] * (count - 1) + [{"page": "a", "n": 1, "_weight": weight}]
+    with pytest.raises(errors.InvalidDelta, match="WEIGHT_MAX"):
+        flow.tick("clicks", AS_WRITTEN[form](rows))
+    flow.tick("clicks", AS_WRITTEN[form]([{"page": "a", "n": 1, "_weight": 2**31 - 1}] * 3))
+    assert held(flow, "pages") == [("a", 3 * (2**31 - 1))]
+
+
 def test_a_missing_column_takes_its_default(flow: penstock.Flow) -> None:
     flow.sql("CREATE TABLE d (a INTEGER, b TEXT DEFAULT 'x', c INTEGER)")
     flow.tick("d", [{"a": 1}, {"a": 2}])
@@ -176,6 +190,9 @@ def test_a_tick_is_atomic_over_its_sources(flow: penstock.Flow) -> None:
         [{"id": 1, "customer": "a", "amount": 1, "_weight": 1.5}],
         [{"id": 1, "customer": "a", "amount": 1, "_weight": None}],
         [{"id": 1, "customer": "a", "amount": 1, "_weight": 2}],
+        [{"id": 1, "customer": "a", "amount": 1, "_weight": 2**63}],
+        [{"id": 1, "customer": "a\ud800", "amount": 1}],
+        [{"id": 1, "customer": "a", "ID": 2}],
         [1, 2, 3],
         "text",
         42,
@@ -183,8 +200,10 @@ def test_a_tick_is_atomic_over_its_sources(flow: penstock.Flow) -> None:
         pa.table({"id": pa.array([1.5]), "customer": ["a"], "amount": [1]}),
         pa.table({"id": [1], "customer": [b"bytes"], "amount": ["x"]}),
         pa.table({"id": [1], "customer": ["a"], "amount": [1], "_weight": ["x"]}),
+        pa.table({"id": [1], "customer": ["a"], "_weight": pa.array([2**63], pa.uint64())}),
+        pa.table({"id": [1], "ID": [2]}),
     ],
-    ids=str,
+    ids=repr,
 )
 def test_what_is_not_a_delta_is_refused(flow: penstock.Flow, delta: Any) -> None:
     with pytest.raises(penstock.PenstockError):
@@ -192,6 +211,92 @@ def test_what_is_not_a_delta_is_refused(flow: penstock.Flow, delta: Any) -> None
     assert held(flow, "orders") == []
     flow.tick("orders", ROWS)
     assert len(held(flow, "orders")) == 2
+
+
+def test_a_number_beyond_any_float_is_refused() -> None:
+    with penstock.Flow() as flow:
+        flow.sql("CREATE TABLE t (x DOUBLE PRECISION)")
+        with pytest.raises(errors.TypeMismatch):
+            flow.tick("t", [{"x": 10**400}])
+
+
+@pytest.mark.parametrize("count", [1, 6])
+@pytest.mark.parametrize("form", ["list of dicts", "pyarrow table", "polars"])
+def test_a_number_too_large_for_a_float_does_not_become_infinite(form: str, count: int) -> None:
+    with penstock.Flow() as flow:
+        flow.sql("CREATE TABLE t (x FLOAT)")
+        infinite = [{"x": float("inf")}, {"x": None}, {"x": 1.5}, *[{"x": float("-inf")}] * count]
+        with pytest.raises(errors.TypeMismatch, match="too large"):
+            flow.tick("t", AS_WRITTEN[form]([*infinite, {"x": 1e300}]))
+        flow.tick("t", AS_WRITTEN[form](infinite))
+        assert flow.snapshot("t").num_rows == 3 + count
+
+
+def test_a_column_that_rows_write_in_two_ways_is_refused(flow: penstock.Flow) -> None:
+    """One of the two was NULL in every row, and which of them was a matter of chance."""
+    with pytest.raises(errors.InvalidDelta, match='names the column "n" in two ways'):
+        flow.tick("clicks", [{"page": "a", "n": 1}, {"page": "b", "N": 2}])
+    assert held(flow, "clicks") == []
+
+
+@pytest.mark.parametrize("count", [1, 6])
+@pytest.mark.parametrize("text", [pa.string(), pa.large_string(), pa.list_(pa.string())], ids=str)
+def test_bytes_that_are_no_text_are_refused(count: int, text: pa.DataType) -> None:
+    """Arrow lets them pass; they were taken, and then nobody could read the table any more."""
+    scalar = text.value_type if pa.types.is_list(text) else text
+    texts = pa.array([b"\xff", *[b"a"] * count], pa.binary())
+    wrong = texts.cast(pa.large_binary() if pa.types.is_large_string(scalar) else pa.binary()).view(scalar)
+    if pa.types.is_list(text):
+        wrong = pa.ListArray.from_arrays(pa.array(range(len(wrong) + 1), pa.int32()), wrong)
+    with penstock.Flow() as flow:
+        flow.register_source("t", pa.schema([("s", text)]))
+        with pytest.raises(errors.TypeMismatch, match="UTF8"):
+            flow.tick("t", pa.table({"s": wrong}).slice(0, count))
+        flow.tick("t", pa.table({"s": wrong}).slice(1))
+        assert flow.snapshot("t").num_rows == count
+
+
+@pytest.mark.parametrize("count", [1, 6])
+@pytest.mark.parametrize("form", ["list of dicts", "pyarrow table"])
+def test_a_uuid_is_one_however_it_is_written(count: int, form: str) -> None:
+    """A text that was none was taken, and then no query could read the table any more."""
+    one, give = "00000000-0000-0000-0000-00000000000a", AS_WRITTEN[form]
+    with penstock.Flow() as flow:
+        flow.sql("CREATE TABLE t (u UUID)")
+        flow.sql("CREATE MATERIALIZED VIEW v AS SELECT u, count(*) AS n FROM t GROUP BY u")
+        for text in (one, one.upper(), "{" + one + "}", one.replace("-", "")):
+            flow.tick("t", give([{"u": text}] * count))
+        assert flow.snapshot("v").to_pylist() == [{"u": one, "n": 4 * count}]
+        for text in ("none", "", one + "0"):
+            with pytest.raises(errors.TypeMismatch):
+                flow.tick("t", give([{"u": text}] * count))
+        assert all(check.equal for check in flow.verify())
+
+
+@pytest.mark.parametrize("count", [1, 6])
+@pytest.mark.parametrize("form", ["list of dicts", "pyarrow table"])
+def test_json_is_what_duckdb_reads_as_json(count: int, form: str) -> None:
+    """Other text was taken too, and then neither SELECT nor DELETE could read the table any more."""
+    good = [
+        '{"a": 1}',
+        "null",
+        " [1, NaN] ",
+        "[1,]",
+        '"\\ud83d\\ude00"',
+        "1" * 5000,
+        "[" * 900 + "]" * 900,
+        None,
+    ]
+    bad = ["{bad", "", "'a'", '"\\ud800"', "01"]
+    with penstock.Flow() as flow:
+        flow.sql("CREATE TABLE t (j JSON)")
+        for text in bad:
+            with pytest.raises(errors.TypeMismatch, match="malformed JSON"):
+                flow.tick("t", AS_WRITTEN[form]([{"j": text}] * count))
+        for text in good:
+            flow.tick("t", AS_WRITTEN[form]([{"j": text}] * count))
+        found = flow.sql("SELECT CAST(j AS VARCHAR) AS j FROM t").column("j").to_pylist()
+        assert sorted(map(str, found)) == sorted(map(str, good * count))
 
 
 def test_all_kinds_of_values_come_back_as_they_went_in() -> None:

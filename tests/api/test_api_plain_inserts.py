@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+import duckdb
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as s
@@ -120,3 +121,26 @@ def test_each_value_is_cast_by_itself(rows: str, found: list[int | None]) -> Non
         with pytest.raises(PenstockError, match="nosuch") as refused:
             flow.sql("INSERT INTO t VALUES ('5'), (0), (nosuch)")
         assert refused.value.position == len("INSERT INTO t VALUES ('5'), (0), (")
+
+
+@pytest.mark.parametrize(
+    ("type", "rows", "found"),
+    [
+        ("FLOAT", "(.5), ('99.995')", [0.5, 99.99500274658203]),
+        ("DECIMAL(5,2)", "(1 + 1), ('1.005')", [Decimal("2.00"), Decimal("1.01")]),
+        ("TINYINT", "(1.5), ('1e2')", [2, 100]),
+        ("VARCHAR", "(2147483648), (' 1 '), ('x'), (0.0), (1)", ["2147483648", " 1 ", "x", "0.0", "1"]),
+        ("VARCHAR", "(1 -- one\n), (DEFAULT), (CAST('2' AS BIGINT))", ["1", None, "2"]),
+    ],
+)
+def test_no_value_is_changed_by_those_of_other_rows(type: str, rows: str, found: list[Any]) -> None:
+    """They were brought to a type that all rows have in common first, even if that is not the column's."""
+    with Flow() as flow:
+        flow.sql(f"CREATE TABLE t (a {type})")
+        flow.sql(f"INSERT INTO t VALUES {rows}")
+        there = flow.sql("SELECT a FROM t").column("a").to_pylist()
+        assert sorted(map(str, there)) == sorted(map(str, found))
+        with duckdb.connect(":memory:") as database:
+            database.execute(f"CREATE TABLE t (a {type})")
+            database.execute(f"INSERT INTO t VALUES {rows}")
+            assert sorted(map(str, there)) == sorted(str(a) for (a,) in database.sql("FROM t").fetchall())

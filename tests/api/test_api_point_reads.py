@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as s
 
 from penstock import Flow
-from penstock.base.errors import SerializationFailure, UndefinedParameter
+from penstock.base.errors import InvalidValue, SerializationFailure, SqlSyntaxError, UndefinedParameter
 from penstock.engine.at_once import Found, is_constant
 from penstock.engine.session import Session
 from penstock.sql.parse import parse
@@ -120,6 +120,14 @@ def test_values_of_other_types_are_left_to_duckdb(flow: Flow) -> None:
         assert session.sql(sql, [None]).num_rows == 0
         with pytest.raises(UndefinedParameter):
             session.sql(sql, [1, 2])
+
+
+def test_half_of_a_surrogate_pair_is_looked_up_nowhere(flow: Flow) -> None:
+    with flow.session() as session:
+        with pytest.raises(InvalidValue, match="surrogate"):
+            session.sql("SELECT k FROM t WHERE s = $1", ["a\ud800"])
+        with pytest.raises(SqlSyntaxError, match="surrogate"):
+            session.sql("SELECT k FROM t WHERE s = 'a\ud800'")
 
 
 def test_a_transaction_sees_its_own_changes_and_is_checked(flow: Flow) -> None:

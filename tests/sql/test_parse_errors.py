@@ -135,3 +135,9 @@ def test_deep_nesting_is_no_problem() -> None:
     one("SELECT " + "(" * depth + "1" + ")" * depth, s.Query)
     one("(" * depth + "SELECT 1" + ")" * depth, s.Query)
     one("UPDATE t SET a = " + "(" * depth + "1" + ")" * depth + " WHERE b", s.Update)
+
+
+def test_half_of_a_surrogate_pair_is_no_text() -> None:
+    with pytest.raises(SqlSyntaxError, match="surrogate") as caught:
+        parse("SELECT 'a\ud800'")
+    assert caught.value.position == len("SELECT 'a")

@@ -17,6 +17,10 @@ INSERT_ROWS_MAX = 4
 # costs what one of a thousand costs.
 FEW_ROWS_MAX = 4
 
+# How often one row of a delta may come or go. Weights are added up and multiplied in 64 bits: two of this size can be,
+# and what is larger is a mistake (another column under that name) whose counts would not fit a BIGINT.
+WEIGHT_MAX = 2**31 - 1
+
 # A row that matches at most this many rows of a batch is joined with them one by one.
 FEW_MATCHES_MAX = 8
 

@@ -16,7 +16,6 @@ import pyarrow as pa
 from penstock.base.errors import (
     BindError,
     CardinalityViolation,
-    NothingInCommon,
     UndefinedColumn,
     WrongColumnCount,
 )
@@ -82,7 +81,7 @@ def _proposed(view: View, table: Table, statement: st.Insert) -> ZSet:
     targets = positions(table, statement.columns) if statement.columns is not None else None
     if statement.default_values:
         source, targets = "SELECT 1", []
-    elif statement.has_default:
+    elif not statement.by_name:
         source = _values_list(table, statement, targets)
     with_text = f"{statement.with_text.text} " if statement.with_text else ""
     if statement.by_name:
@@ -93,11 +92,7 @@ def _proposed(view: View, table: Table, statement: st.Insert) -> ZSet:
         targets = list(range(len(schema)))
     names = [quote(f"p{i}") for i in range(max(len(targets), 1))]
     if not statement.default_values:
-        try:
-            _check_width(view, statement, with_text + source, targets)
-        except NothingInCommon:  # they need not have: an INSERT casts each value to its column's type
-            source = _values_list(table, statement, targets, cast=True)
-            _check_width(view, statement, with_text + source, targets)
+        _check_width(view, statement, with_text + source, targets)
     place = {t: names[i] for i, t in enumerate(targets)}
     items = []
     for i, (name, type) in enumerate(zip(schema.names, schema.types, strict=True)):
@@ -126,16 +121,20 @@ def _check_width(view: View, statement: st.Insert, source: str, targets: Sequenc
         )
 
 
-def _values_list(table: Table, statement: st.Insert, targets: list[int] | None, cast: bool = False) -> str:
-    """The VALUES list with defaults in their places, each value cast by itself if that is asked for."""
+def _values_list(table: Table, statement: st.Insert, targets: list[int] | None) -> str:
+    """The source; of a VALUES list with each value cast to its column's type by itself, and defaults in their places.
+
+    Left as they are, the values of a column are first brought to one type: of (1.5), ('99.995') that is DECIMAL(2,1).
+    """
     rows = values_rows(statement.source)
     if rows is None:
-        raise BindError(
-            "DEFAULT is only known in a VALUES list"
-            if statement.has_default
-            else "the values have no type in common"
-        )
+        if statement.has_default:
+            raise BindError("DEFAULT is only known in a VALUES list")
+        return statement.source.text
     positions = targets if targets is not None else range(len(table.schema))
+    if not statement.has_default and any(len(row) != len(positions) for row in rows):
+        return statement.source.text  # which is wrong, and said to be so by whoever counts its columns
+    types = [table.schema.types[p].duck for p in positions]
     texts = []
     for row in rows:
         if len(row) > len(positions):
@@ -144,10 +143,8 @@ def _values_list(table: Table, statement: st.Insert, targets: list[int] | None, 
             f"({table.default_texts[p] or 'NULL'})" if item.text.upper() == "DEFAULT" else item.text
             for item, p in zip(row, positions, strict=False)
         ]
-        if cast:
-            types = [table.schema.types[p].duck for p in positions]
-            items = [f"CAST({item} AS {type})" for item, type in zip(items, types, strict=False)]
-        texts.append(f"({', '.join(items)})")
+        casts = [f"CAST({item} AS {type})" for item, type in zip(items, types, strict=False)]
+        texts.append(f"({', '.join(casts)})")
     return "VALUES " + ", ".join(texts)
 
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.base.errors import InvalidDelta, PenstockError, TypeMismatch, UndefinedColumn
-from penstock.base.limits import COMBINED_ROWS_MAX, FEW_ROWS_MAX
+from penstock.base.limits import COMBINED_ROWS_MAX, FEW_ROWS_MAX, WEIGHT_MAX
+from penstock.engine.given_text import check_unicode, text_of_type
 from penstock.engine.plain_dicts import WEIGHT, PlainDicts
 from penstock.zset.column import Column, constant, from_pylist
 from penstock.zset.few import Few, Row, is_plain, values_of
@@ -20,6 +22,7 @@ from penstock.zset.weights import constant as constant_weight
 from penstock.zset.weights import is_constant
 from penstock.zset.zset import ZSet
 
+_INFINITIES = (float("inf"), float("-inf"))
 _INT_RANGE = {1: 2**7, 2: 2**15, 4: 2**31, 8: 2**63}
 _NONE = type(None)
 _NOT_PLAIN = frozenset(("BOOLEAN", "DECIMAL"))  # fixed, but kept otherwise than in Arrow
@@ -92,7 +95,7 @@ def to_zset(data: Any, matching: Matching, defaults: Sequence[Any]) -> ZSet:
         if matching.takes_tuples and data.num_rows <= FEW_ROWS_MAX:
             try:
                 return _few_from_arrow(data, matching, defaults)
-            except UnicodeDecodeError:  # Arrow does not look whether its texts are any
+            except UnicodeDecodeError:  # a text that is none: refused below
                 pass
         columns, weights = _from_arrow(data, matching, defaults)
     elif isinstance(data, (list, tuple)):
@@ -102,11 +105,9 @@ def to_zset(data: Any, matching: Matching, defaults: Sequence[Any]) -> ZSet:
     else:
         columns, weights = _from_arrow(_as_table(data, matching.table), matching, defaults)
     result = ZSet(columns, weights)
-    if len(weights) <= FEW_ROWS_MAX:
-        if all(weights.tolist()):
-            return result
-    elif is_constant(weights):  # as made here: those given are copied
+    if is_constant(weights) or not len(weights):  # as made here: those given are copied
         return result
+    _check_weights(int(weights.min()), int(weights.max()))
     keep = weights != 0
     return result if keep.all() else result.filter(keep)
 
@@ -160,6 +161,7 @@ def _few_from_dicts(rows: Sequence[Any], matching: Matching, defaults: Sequence[
 
 
 def _few(types: tuple[SqlType, ...], rows: list[Row], weights: list[int]) -> Few:
+    _check_weights(min(weights, default=0), max(weights, default=0))
     if all(weights):
         return Few(types, rows, weights)
     kept = [(row, weight) for row, weight in zip(rows, weights, strict=True) if weight]
@@ -179,7 +181,10 @@ def _weights_of(rows: Sequence[Any]) -> np.ndarray:
     weights = [row.get(WEIGHT, 1) for row in rows]
     if not all(isinstance(w, (int, np.integer)) and not isinstance(w, bool) for w in weights):
         raise InvalidDelta(f"{WEIGHT} must be a whole number", hint="+1 adds a row, -1 removes one.")
-    return np.array(weights, np.int64)
+    try:
+        return np.array(weights, np.int64)
+    except OverflowError:
+        raise _too_large() from None
 
 
 def _match_names(present: set[str], schema: Schema, table: str) -> dict[str, str]:
@@ -193,6 +198,11 @@ def _match_names(present: set[str], schema: Schema, table: str) -> dict[str, str
             raise UndefinedColumn(
                 f'table "{table}" has no column "{given}"', hint=f"Its columns are {', '.join(schema.names)}."
             )
+        if name in found:  # "a" and "A": each row would have only one of them
+            raise InvalidDelta(
+                f'the delta for "{table}" names the column "{name}" in two ways',
+                hint="Write its name alike in all rows.",
+            )
         found[name] = given
     return found
 
@@ -200,18 +210,24 @@ def _match_names(present: set[str], schema: Schema, table: str) -> dict[str, str
 def _column(values: list[Any], type: SqlType, name: str, table: str) -> Column:
     """A column from Python values. The usual types take a short path: a tick of one row is in a hurry."""
     kinds = {v.__class__ for v in values}
-    if _are_integers(values, kinds, type):
-        return Column(type, np.array(values, type.numpy))
-    if type.id == "DOUBLE" and kinds <= {float, int} and values:
-        return Column(type, np.array(values, np.float64))
-    elif type.id == "VARCHAR" and kinds <= {str, _NONE}:
-        return Column(type, pa.array(values, pa.large_string()))
+    try:
+        if _are_integers(values, kinds, type):
+            return Column(type, np.array(values, type.numpy))
+        if type.id == "DOUBLE" and kinds <= {float, int} and values:
+            return Column(type, np.array(values, np.float64))
+        elif type.id == "VARCHAR" and kinds <= {str, _NONE}:
+            return Column(type, pa.array(values, pa.large_string()))
+    except (OverflowError, UnicodeEncodeError) as error:  # beyond any float; half of a surrogate pair
+        raise _mismatch(name, table, type, str(error)) from None
     _check_python_types(kinds, type, name, table)
     try:
-        return from_pylist(type, values)
+        column = text_of_type(from_pylist(type, values))
+        if type.id == "FLOAT" and any(v in _INFINITIES for v in column.values.tolist()):
+            _check_finite(column, pa.array(values))
+        return column
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         try:
-            return from_arrow(pa.array(values), type)  # for example int to DECIMAL, str to DATE
+            return _converted(pa.array(values), type)  # for example int to DECIMAL, str to DATE
         except (pa.ArrowException, ValueError, TypeError, OverflowError, ArithmeticError):
             raise _mismatch(name, table, type, str(error)) from None
 
@@ -272,6 +288,8 @@ def _from_arrow(
             found = _plain_column(array, type) if array.type == type.arrow else None
             if found is None:
                 found = arrow_column(array, type, schema.names[i], matching.table)
+        if type.kind == "arrow":
+            _check_unicode(found, schema.names[i], matching.table)
         columns.append(found)
     if weight is None:
         return tuple(columns), constant_weight(1, count)
@@ -304,7 +322,22 @@ def _whole_numbers(weights: pa.Array | pa.ChunkedArray) -> pa.Array | pa.Chunked
         raise InvalidDelta(
             f"{WEIGHT} must be whole numbers, none NULL", hint="+1 adds a row, -1 removes one."
         )
-    return weights.cast(pa.int64())
+    try:
+        return weights.cast(pa.int64())
+    except pa.ArrowInvalid:
+        raise _too_large() from None
+
+
+def _check_weights(least: int, most: int) -> None:
+    if least < -WEIGHT_MAX or most > WEIGHT_MAX:
+        raise _too_large()
+
+
+def _too_large() -> InvalidDelta:
+    return InvalidDelta(
+        f"{WEIGHT} must be between {-WEIGHT_MAX:,} and {WEIGHT_MAX:,} (WEIGHT_MAX)",
+        hint="+1 adds a row, -1 removes one.",
+    )
 
 
 def _plain_column(array: pa.Array | pa.ChunkedArray, type: SqlType) -> Column | None:
@@ -331,9 +364,29 @@ def arrow_column(array: pa.Array | pa.ChunkedArray, type: SqlType, name: str, ta
     if type.id == "VARCHAR" and not (text or pa.types.is_null(given)):
         raise _mismatch(name, table, type, f"got {given}")
     try:
-        return _owned(from_arrow(array, type))
+        return _owned(_converted(array, type))
     except (pa.ArrowException, ValueError, TypeError, OverflowError, ArithmeticError) as error:
         raise _mismatch(name, table, type, str(error)) from None
+
+
+def _converted(array: pa.Array | pa.ChunkedArray, type: SqlType) -> Column:
+    column = text_of_type(from_arrow(array, type))
+    if type.id == "FLOAT" and pa.types.is_float64(array.type):
+        _check_finite(column, array)
+    return column
+
+
+def _check_finite(column: Column, given: pa.Array | pa.ChunkedArray) -> None:
+    """Raise OverflowError if a number has become infinite: Arrow narrows floats without looking."""
+    if np.isinf(column.values).sum() > (pc.sum(pc.is_inf(given)).as_py() or 0):
+        raise OverflowError("a number is too large for it")
+
+
+def _check_unicode(column: Column, name: str, table: str) -> None:
+    try:
+        check_unicode(column)
+    except pa.ArrowInvalid as error:
+        raise _mismatch(name, table, column.type, str(error)) from None
 
 
 def _owned(column: Column) -> Column:

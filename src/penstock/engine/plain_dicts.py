@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from penstock.base.limits import WEIGHT_MAX
 from penstock.zset.few import Few, Row
 from penstock.zset.types import Schema, SqlType
 
 WEIGHT = "_weight"
 _NAMINGS_MAX = 64  # orders of names that are remembered
-_WEIGHT_BOUND = 2**63
 _CLASSES: dict[str, type] = {"VARCHAR": str, "BOOLEAN": bool, "DOUBLE": float}
 
 # The name in the dict, the class of its values, and for integers the least and the greatest.
@@ -64,7 +64,7 @@ class PlainDicts:
                     return None
                 values.append(value)
             weight = row.get(WEIGHT, 1)
-            if weight.__class__ is not int or weight == 0 or not -_WEIGHT_BOUND <= weight < _WEIGHT_BOUND:
+            if weight.__class__ is not int or weight == 0 or not -WEIGHT_MAX <= weight <= WEIGHT_MAX:
                 return None
             found.append(tuple(values))
             weights.append(weight)

@@ -78,7 +78,7 @@ class PointRead:
                 value = value.text
             if integers is not None:
                 value = _integer(value, integers)
-            elif not isinstance(value, str):
+            elif not isinstance(value, str) or not _is_unicode(value):
                 return None
             if value is None:
                 return None
@@ -115,6 +115,15 @@ def _none(schema: Schema) -> ZSet:
 
 def _empty(type: SqlType) -> Any:
     return pa.nulls(0, type.arrow) if type.kind == "arrow" else np.zeros(0, type.numpy)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether it has bytes: half of a surrogate pair has none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _integer(value: Any, integers: range) -> int | None:

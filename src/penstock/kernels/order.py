@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ _PACKED_ROWS_MIN = 4096
 _PACKED_ROWS_MAX = 1 << 28
 _TIED_RUNS_MAX = 64
 _BLOCK_ROWS = 1 << 15
+_DAY_NS = 24 * 60 * 60 * 10**9
 
 
 @dataclass(frozen=True)
@@ -158,8 +160,36 @@ def _number_code(values: np.ndarray) -> np.ndarray:
 
 def _arrow_code(array: pa.Array) -> np.ndarray:
     if pa.types.is_nested(array.type) or pa.types.is_interval(array.type):
-        texts = [repr(v) for v in array.to_pylist()]
-        return np.unique(np.array(texts, object), return_inverse=True)[1].astype(np.uint64)
+        keys = [nested_key(v) for v in array.to_pylist()]
+        ranks = {key: rank for rank, key in enumerate(sorted(set(keys)))}
+        return np.array([ranks[key] for key in keys], np.uint64)
     if pa.types.is_large_string(array.type):
         array = array.cast(pa.large_binary())  # by bytes, which for UTF-8 is by code point
     return pc.rank(array, tiebreaker="dense").to_numpy().astype(np.uint64)
+
+
+def nested_key(value: Any) -> tuple[Any, str]:
+    """A nested value or an interval in a form that Python orders as SQL does. Those that are alike in the order but not
+    the same (30 days and a month) are told apart by their text.
+
+    >>> sorted([[1, None], [10], [1, 2], [], [1]], key=nested_key)
+    [[], [1], [1, 2], [1, None], [10]]
+    """
+    return _comparable(value), repr(value)
+
+
+def _comparable(value: Any) -> tuple[Any, ...]:
+    """Item by item, NaN after all numbers and NULL after everything."""
+    if value is None:
+        return (2,)
+    if value != value:
+        return (1,)
+    if isinstance(value, pa.MonthDayNano):  # as DuckDB has it: a month is 30 days, a day 24 hours
+        return 0, (value.months * 30 + value.days) * _DAY_NS + value.nanoseconds
+    if isinstance(value, str):
+        return 0, value.encode()
+    if isinstance(value, dict):
+        return 0, tuple([_comparable(v) for v in value.values()])
+    if isinstance(value, (list, tuple)):
+        return 0, tuple([_comparable(v) for v in value])
+    return 0, value

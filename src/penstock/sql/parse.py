@@ -49,6 +49,12 @@ def parse(sql: str) -> list[Statement]:
     >>> str(statement.assignments[0].value), str(statement.from_text), statement.parameter_count
     ('b IS DISTINCT FROM c', 'u', 1)
     """
+    try:
+        sql.encode()
+    except UnicodeEncodeError as error:  # DuckDB would not say what is wrong with it
+        raise SqlSyntaxError(
+            "the text has half of a surrogate pair, which is no character", position=error.start
+        ) from None
     statements = [_parse_one(cursor) for cursor in _split(sql)]
     if not statements:
         raise SqlSyntaxError("the text has no statement", hint=_HINT, position=0)

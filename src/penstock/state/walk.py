@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.kernels.order import OrderKey
+from penstock.kernels.order import OrderKey, nested_key
 from penstock.state.batch import Batch, Layout
 from penstock.zset.column import Column, equal_rows, nulls
 from penstock.zset.types import SqlType
@@ -61,7 +61,7 @@ def _reader(column: Column) -> Callable[[int], Any]:
             return lambda i: None if (v := column.values[i].as_py()) is None else v.encode()
         if column.type.id == "BLOB":
             return lambda i: column.values[i].as_py()
-        return lambda i: None if (v := column.values[i].as_py()) is None else repr(v)
+        return lambda i: None if (v := column.values[i].as_py()) is None else nested_key(v)
     values, valid = column.values, column.valid
     if values.dtype.kind == "f":  # NaN is one value, after all others
 

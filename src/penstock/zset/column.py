@@ -284,7 +284,9 @@ def same_value(left: Column, i: int, right: Column, j: int) -> bool:
 
 def _equal_arrow(a: pa.Array, b: pa.Array) -> np.ndarray:
     if pa.types.is_nested(a.type) or pa.types.is_interval(a.type) or pa.types.is_null(a.type):
-        return np.array([x == y for x, y in zip(a.to_pylist(), b.to_pylist(), strict=True)], np.bool_)
+        pairs = zip(a.to_pylist(), b.to_pylist(), strict=True)
+        # By their text too, as they are hashed: Python takes no NaN inside a list for equal to another.
+        return np.array([x == y or repr(x) == repr(y) for x, y in pairs], np.bool_)
     same = pc.equal(a, b)
     if same.null_count:
         both = pc.and_(a.is_null(), b.is_null())

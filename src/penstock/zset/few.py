@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.base.errors import NumericOutOfRange
 from penstock.zset.column import Column
 from penstock.zset.types import SqlType
 from penstock.zset.zset import ZSet, union
@@ -151,7 +152,9 @@ def column_of(type: SqlType, values: Sequence[Any]) -> Column:
         values = [0 if v is None else v for v in values]
     try:
         return Column(type, np.array(values, type.numpy), valid)
-    except OverflowError:  # of a wide type: Python integers
+    except OverflowError:
+        if type.kind != "wide":
+            raise NumericOutOfRange(f"a value does not fit {type}") from None
         wide = np.empty(len(values), object)
         wide[:] = values
         return Column(type, wide, valid)

@@ -140,11 +140,11 @@ def _fixed_values(array: pa.Array, type: SqlType) -> np.ndarray:
     if type.id == "BOOLEAN":
         return array.fill_null(False).to_numpy(zero_copy_only=False)
     if type.id in ("DECIMAL", "HUGEINT"):
-        return _decimal_values(array)
+        return _decimal_values(array, type)
     return np.frombuffer(array.buffers()[1], type.numpy, len(array) + array.offset)[array.offset :]
 
 
-def _decimal_values(array: pa.Array) -> np.ndarray:
+def _decimal_values(array: pa.Array, type: SqlType) -> np.ndarray:
     halves = np.frombuffer(array.buffers()[1], np.int64, 2 * (len(array) + array.offset))[2 * array.offset :]
     low, high = halves[0::2], halves[1::2]
     if array.null_count:
@@ -154,6 +154,7 @@ def _decimal_values(array: pa.Array) -> np.ndarray:
         return np.ascontiguousarray(low)
     wide = np.empty(len(array), object)
     wide[:] = [(int(h) << 64) | (int(lo) & _MASK64) for h, lo in zip(high, low, strict=True)]
+    _check_digits(wide.tolist(), type)  # Arrow does not look, and DuckDB's HUGEINT goes a little beyond
     return wide
 
 
@@ -184,14 +185,21 @@ def _decimal_halves(values: np.ndarray, type: SqlType) -> np.ndarray:
         halves[0::2] = values
         halves[1::2] = values >> 63
         return halves
-    bound = 10**38 if type.id == "HUGEINT" else 10**type.width
-    for i, value in enumerate(values.tolist()):
-        if not -bound < value < bound:
-            raise NumericOutOfRange(f"a value of {len(str(abs(value)))} digits does not fit {type}")
+    wide = values.tolist()
+    _check_digits(wide, type)
+    for i, value in enumerate(wide):
         low = value & _MASK64
         halves[2 * i] = low - (1 << 64) if low >> 63 else low
         halves[2 * i + 1] = value >> 64
     return halves
+
+
+def _check_digits(values: list[int], type: SqlType) -> None:
+    """Raise if a value has more digits than its type."""
+    bound = 10**38 if type.id == "HUGEINT" else 10**type.width
+    for value in values:
+        if not -bound < value < bound:
+            raise NumericOutOfRange(f"a value of {len(str(abs(value)))} digits does not fit {type}")
 
 
 def export_type(type: SqlType) -> pa.DataType:
