@@ -5,15 +5,14 @@ d map(A) = map(dA)        linear, no state
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any
 
 from penstock.circuit.operator import Delta, Result, Stateless
 from penstock.evaluate.compile import compile_expr
 from penstock.plan.expr import Col, Expr
 from penstock.state.arrangement import Arrangement
-from penstock.zset.few import Few
+from penstock.zset.few import Few, Row
 from penstock.zset.zset import ZSet
 
 
@@ -37,7 +36,7 @@ class Map(Stateless):
         self._positions = columns if len(columns) == len(exprs) else None
         self._is_prefix = self._positions == list(range(len(exprs)))
         self._types = tuple([e.type for e in exprs])
-        self._pick: Any = itemgetter(*columns) if len(columns) > 1 else None
+        self._pick = _picker(columns)
         self._compute = None if self._positions is not None else [compile_expr(e, names=names) for e in exprs]
 
     def passes_on(self, width: int) -> bool:
@@ -51,11 +50,18 @@ class Map(Stateless):
             if self.passes_on(delta.width):
                 return delta, ()
             if isinstance(delta, Few) and len(delta.rows) == 1:
-                row = delta.rows[0]
-                if len(positions) == 1:
-                    return Few(self._types, [(row[positions[0]],)], delta.counts), ()
-                return Few(self._types, [self._pick(row)], delta.counts), ()
+                return Few(self._types, [self._pick(delta.rows[0])], delta.counts), ()
             chosen = delta.select(positions)
             return (chosen if len(chosen) == 1 else chosen.without_pairs()), ()
         columns, count = delta.columns, len(delta)
         return ZSet(tuple([f(columns, count) for f in self._compute]), delta.weights), ()
+
+
+def _picker(positions: Sequence[int]) -> Callable[[Row], Row]:
+    """These values of a row, as a row."""
+    if len(positions) > 1:
+        return itemgetter(*positions)
+    if not positions:
+        return lambda row: ()
+    only = positions[0]
+    return lambda row: (row[only],)
