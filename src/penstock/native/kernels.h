@@ -19,6 +19,7 @@
 #endif
 
 #define BLOCK 16            /* rows that are asked for ahead */
+#define TEXT_ROWS 256       /* rows whose texts are compared in one go */
 #define GIL_ROWS 8192       /* from here on other threads may run meanwhile */
 #define SOURCES_MAX 64      /* batches that one call looks at */
 
