@@ -40,8 +40,8 @@ UNCOUNTED_EPOCHS_MAX = 256
 SMALL_APPEND_ROWS_MAX = 16
 
 # This many batches of like size are merged in one go, up to this many rows: each row is then merged
-# half as often as in pairs, for a few batches more to look into.
-MERGE_AT_ONCE_BATCHES_MIN = 4
+# a third as often as in pairs, for a few batches more to look into.
+MERGE_AT_ONCE_BATCHES_MIN = 8
 MERGE_AT_ONCE_ROWS_MAX = 8_192
 
 # Larger merges: rows merged for each appended row (at least MERGE_ROWS_MIN a tick): enough that merging always

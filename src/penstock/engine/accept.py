@@ -41,7 +41,7 @@ def accept(table: Table, delta: ZSet, pending: ZSet | None = None) -> tuple[ZSet
 
 
 def _check_values(table: Table, delta: ZSet) -> None:
-    for position in table.not_null:
+    for position in table.not_null if delta.may_have_nulls(table.not_null) else ():
         if delta.has_nulls(position):
             name = table.schema.names[position]
             raise NotNullViolation(

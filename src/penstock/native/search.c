@@ -2,6 +2,8 @@
 
 #include "kernels.h"
 
+#define SEARCH_BLOCK 32 /* needles that are looked for side by side */
+
 static inline npy_intp clamp(double place, npy_intp count)
 {
     if (!(place > 0))
@@ -57,8 +59,8 @@ static void search(const uint64_t *hashes, npy_intp count, const uint64_t *needl
     double first = (double)hashes[0], span = (double)hashes[count - 1] - first;
     double rows_per_hash = span > 0 ? (double)(count - 1) / span : 0;
     int guesses = count > 256 ? 3 : 1;
-    for (npy_intp start = 0; start < wanted; start += BLOCK) {
-        npy_intp n = wanted - start < BLOCK ? wanted - start : BLOCK, place[BLOCK];
+    for (npy_intp start = 0; start < wanted; start += SEARCH_BLOCK) {
+        npy_intp n = wanted - start < SEARCH_BLOCK ? wanted - start : SEARCH_BLOCK, place[SEARCH_BLOCK];
         for (npy_intp i = 0; i < n; i++) {
             place[i] = clamp(((double)needles[start + i] - first) * rows_per_hash, count);
             PREFETCH(hashes + place[i]);

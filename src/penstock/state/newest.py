@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.kernels.hashing import hash_plain
+from penstock.kernels.search import first_places
 from penstock.state.arrangement import Arrangement, probe_batches
 from penstock.state.batch import Batch, concat_batches
 from penstock.state.finder import Key, Place, places_under
@@ -35,8 +36,9 @@ def newest_places(arrangement: Arrangement, hashes: np.ndarray, keys: Sequence[C
 def newest_place(arrangement: Arrangement, key: Key) -> list[Place]:
     """`newest_places` of one key, as Python has its values: no vectors where one number will do."""
     hash, compared = hash_plain(key), arrangement.layout.compared
-    for batch in reversed(arrangement.batches):
-        found = places_under(batch, batch.hashes.data, None, hash, compared, key)
+    newest_first = arrangement.batches[::-1]
+    for batch, at in zip(newest_first, first_places(hash, [b.hashes for b in newest_first]), strict=True):
+        found = places_under(batch, batch.hashes.data, None, hash, compared, key) if at >= 0 else ()
         if found:
             return [(piece, row) for piece, row in found if piece.weights[row] > 0]
     return []

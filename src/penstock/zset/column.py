@@ -78,6 +78,10 @@ class Column:
             return None
         return self.values.is_valid().to_numpy(zero_copy_only=False)
 
+    def null_count(self) -> int:
+        """How many values of an Arrow column are NULL."""
+        return int(self.values.null_count)
+
     def is_null(self) -> np.ndarray:
         """True where the value is NULL."""
         valid = self.validity()

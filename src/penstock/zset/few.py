@@ -81,6 +81,9 @@ class Few(ZSet):
     def negate(self) -> ZSet:
         return Few(self.types, self.rows, [-count for count in self.counts])
 
+    def may_have_nulls(self, positions: Sequence[int]) -> bool:
+        return True
+
     def has_nulls(self, position: int) -> bool:
         return any(row[position] is None for row in self.rows)
 

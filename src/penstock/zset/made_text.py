@@ -59,6 +59,9 @@ class MadeText(Column):
     def validity(self) -> np.ndarray | None:
         return None if self.parts[3] == 0 else super().validity()
 
+    def null_count(self) -> int:
+        return self.parts[3]
+
     def nbytes(self) -> int:
         offsets, data, bits, nulls = self.parts
         return offsets.nbytes + len(data) + (len(bits) if bits is not None and nulls else 0)

@@ -54,6 +54,15 @@ class ZSet:
         columns = self.columns
         return ZSet(tuple([columns[p] for p in positions]), self.weights)
 
+    def may_have_nulls(self, positions: Sequence[int]) -> bool:
+        """Whether it is worth while to look for NULLs in these columns: they are wide tables that mostly have none."""
+        columns = self.columns
+        for position in positions:
+            column = columns[position]
+            if column.valid is not None or (column.type.kind == "arrow" and column.null_count()):
+                return True
+        return False
+
     def has_nulls(self, position: int) -> bool:
         """Whether some value of this column is NULL."""
         valid = self.columns[position].validity()
