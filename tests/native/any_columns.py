@@ -57,7 +57,7 @@ VALUES: dict[SqlType, tuple[Any, ...]] = dict(
         (t.decimal(20, 1), (Decimal(0), Decimal("1.5"), Decimal("-3.0"))),  # wide, but each fits 64 bits
         (t.HUGEINT, (0, 1, 2**63, -(2**63), 10**37)),
         (t.VARCHAR, TEXTS),
-        (t.JSON, ("{}", "[1]", "")),
+        (t.JSON, ("{}", "[1]", '""')),
         (t.BLOB, tuple([x.encode() for x in TEXTS] + [b"\xff\xfe", b"\x00\x00"])),
         (t.list_of(t.BIGINT), ([], [1], [1, None], [2, 3])),
         (t.INTERVAL, (pa.MonthDayNano([0, 0, 0]), pa.MonthDayNano([1, 2, 3000]))),

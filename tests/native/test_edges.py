@@ -298,6 +298,14 @@ def test_streams_that_are_not_as_expected() -> None:
 # -- calls that are wrong --------------------------------------------------------------------------
 
 
+def NOTHING(key: Any, width: int) -> tuple[int, ...]:
+    return (0,) * width
+
+
+# A count by the first value of a row: all that step_groups takes but for the rows.
+STEP: tuple[Any, ...] = ((0,), (("r", -1),), (("c", (0,), None),), {}, NOTHING)
+
+
 def wrong_calls() -> list[tuple[str, tuple[Any, ...]]]:
     """Calls that end in an error, or in none, and keep nothing."""
     number, text, nested = Column(t.BIGINT, ROWS), texts(), from_pylist(t.list_of(t.BIGINT), [[1]] * 6)
@@ -360,6 +368,35 @@ def wrong_calls() -> list[tuple[str, tuple[Any, ...]]]:
         ("intake", (stream(), ((0, 99, DTYPE, 0),))),
         ("intake", (stream(), [])),
         ("intake", (7, ())),
+        ("plain_dicts", (({"a": 1},), ("a",), b"8", "_weight", 9)),
+        ("plain_dicts", ([{"a": 1}], ("a",), b"88", "_weight", 9)),
+        ("plain_dicts", ([{"a": 1}], ("a",), b"8", "_weight", 2**70)),
+        ("plain_dicts", ([{"a": 1}], ("a",), b"8", [], 9)),
+        ("add_groups", ({}, {}, ())),
+        ("add_groups", ({}, {}, [((1,), (1,)), 5])),
+        ("add_groups", ({(1,): (1, 2)}, {}, [((1,), (1,))])),
+        ("add_groups", ({(1,): 5}, {}, [((1,), (1,))])),
+        ("add_groups", ({(1,): ("a",)}, {}, [((1,), (1,))])),
+        ("add_groups", ({}, {}, [([], (1,))])),
+        ("step_groups", ([(1,)], [], *STEP)),
+        ("step_groups", ([5], [1], *STEP)),
+        ("step_groups", ([()], [1], *STEP)),
+        ("step_groups", ([(1,)], ["a"], *STEP)),
+        ("step_groups", ([([],)], [1], *STEP)),
+        ("step_groups", ([(1,)], [1], (-1,), *STEP[1:])),
+        ("step_groups", ([(1,)], [1], ("a",), *STEP[1:])),
+        ("step_groups", ([(1,)], [1], (0,), (), *STEP[2:])),
+        ("step_groups", ([(1,)], [1], (0,), (5,), *STEP[2:])),
+        ("step_groups", ([(1,)], [1], (0,), (("x", 0),), *STEP[2:])),
+        ("step_groups", ([(1,)], [1], (0,), (("r", -1), ("s", 1)), *STEP[2:])),
+        ("step_groups", ([("a",)], [1], (0,), (("r", -1), ("q", 0)), *STEP[2:])),
+        ("step_groups", ([(1,)], [1], *STEP[:2], (5,), {}, NOTHING)),
+        ("step_groups", ([(1,)], [1], *STEP[:2], (("c", (7,), None),), {}, NOTHING)),
+        ("step_groups", ([(1,)], [1], *STEP[:2], (("s", (0, 7), None),), {}, NOTHING)),
+        ("step_groups", ([(1,)], [1], *STEP[:2], (("?", (0,), None),), {}, NOTHING)),
+        ("step_groups", ([(1,)], [1], *STEP[:3], {(1,): ("a",)}, NOTHING)),
+        ("step_groups", ([(1,)], [1], *STEP[:3], {(1,): ()}, NOTHING)),
+        ("step_groups", ([(1,)], [1], *STEP[:3], {}, 5)),
     ]
 
 
@@ -380,13 +417,21 @@ RIGHT_CALLS: list[tuple[str, tuple[Any, ...]]] = [
     ("hash", ([texts(["long" * 99] * 6)], 6, 64, 2**64 - 1)),
     ("sort", (ROWS.astype(np.uint64),)),
     ("by_key", (ROWS.astype(np.uint64), ROWS)),
-]
+    ("plain_dicts", ([{"a": 1, "b": "x"}, {"b": "y", "a": 2, "_weight": -1}], ("a", "b"), b"8s", "_weight", 9)),
+    ("plain_dicts", ([{"a": 1}, {"a": "x"}], ("a",), b"8", "_weight", 9)),
+    ("add_groups", ({}, {(1,): (5, 6)}, [((1,), (0, 0)), ((2,), (0, 1))])),
+    (
+        "step_groups",
+        ([(1, None), (1, 5), (2, 7)], [1, -1, 2], (0,), (("r", -1), ("c", 1), ("s", 1), ("q", 1), ("t", 1)),
+         (("c", (0,), None), ("s", (1, 2), sum), ("?", (3, 4), sum)), {(1,): (3, 3, 3, 3, 3)}, NOTHING),
+    ),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("number", range(len(wrong_calls())))
 def test_a_wrong_call_is_an_error(number: int) -> None:
     name, arguments = wrong_calls()[number]
-    with pytest.raises((TypeError, ValueError, IndexError, AttributeError)):
+    with pytest.raises((TypeError, ValueError, IndexError, AttributeError, OverflowError)):
         getattr(native.kernels, name)(*arguments)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.circuit.accumulators import Finish, finisher
 from penstock.kernels.wide import integers
@@ -12,36 +12,44 @@ from penstock.zset.column import INT64_MAX, INT64_MIN
 from penstock.zset.few import values_of
 from penstock.zset.types import SqlType
 
-FinishOne = Callable[[Sequence[int]], Any]
+Compute = Callable[[Sequence[int]], Any]
+
+
+class FinishOne(NamedTuple):
+    """The function from the measures of one group, all integers, to the aggregate's value (None for NULL)."""
+
+    kind: str  # "c": a count, "s": a sum, both of which compiled code knows; "?": another
+    compute: Compute
 
 
 def finish_one(agg: Agg, arg_type: SqlType | None) -> FinishOne:
-    """The function from the measures of one group, all integers, to the aggregate's value (None for NULL).
+    """How the value of an aggregate is made.
 
     >>> from penstock.plan.expr import Col
     >>> from penstock.zset.types import BIGINT, DOUBLE, HUGEINT
     >>> total = finish_one(Agg("sum", Col(BIGINT, 0), HUGEINT), BIGINT)
-    >>> total([2, 30]), total([0, 0]), finish_one(Agg("avg", Col(BIGINT, 0), DOUBLE), BIGINT)([4, 30])
+    >>> mean = finish_one(Agg("avg", Col(BIGINT, 0), DOUBLE), BIGINT)
+    >>> total.compute([2, 30]), total.compute([0, 0]), mean.compute([4, 30])
     (30, None, 7.5)
     """
     if agg.name in ("count", "count_star"):
-        return _first
+        return FinishOne("c", _first)
     slow = _one_of(finisher(agg, arg_type))
     if agg.name == "sum" and not agg.type.is_float:
-        return lambda x: _sum(x, slow)
-    return slow
+        return FinishOne("s", lambda x: _sum(x, slow))
+    return FinishOne("?", slow)
 
 
 def _first(x: Sequence[int]) -> int:
     return x[0]
 
 
-def _sum(x: Sequence[int], slow: FinishOne) -> int | None:
+def _sum(x: Sequence[int], slow: Compute) -> int | None:
     count, total = x
     if count <= 0:
         return None
     return total if INT64_MIN <= total <= INT64_MAX else slow(x)  # which knows what does not fit
 
 
-def _one_of(finish: Finish) -> FinishOne:
+def _one_of(finish: Finish) -> Compute:
     return lambda x: values_of(finish([integers((value,)) for value in x]))[0]

@@ -12,7 +12,7 @@ from penstock.engine.durable import Durable
 from penstock.engine.flow_parts import FlowParts
 from penstock.engine.transaction import Transaction
 from penstock.run.inline import Epoch
-from penstock.sql.tokens import fold, fold_all
+from penstock.sql.tokens import fold_all
 from penstock.state.scattered import Rows, rows_of
 
 
@@ -55,7 +55,7 @@ class CommitSide(FlowParts):
         elif note:
             self._once.writes(note, self._core.epoch)
         if self._watches or self.bell:
-            told: dict[str, Rows] = dict(changed)
+            told = changed.copy()
             for name, change in changes.items():
                 told[name] = change[0]
             self._push(self._core.epoch, told)
@@ -63,8 +63,7 @@ class CommitSide(FlowParts):
         return changed
 
     def _measure(self, changes: Mapping[str, TableChange], changed: dict[str, Rows], arrived_us: int) -> None:
-        store = self._store
-        held = store.held if store is not None and isinstance(store, Durable) else None
+        held = self._store.held if isinstance(self._store, Durable) else None
         rows_in = rows_out = 0
         for delta, _ in changes.values():
             rows_in += len(delta)
@@ -98,11 +97,10 @@ class CommitSide(FlowParts):
             store.commit(entry, changes, cost_s)
 
     def _push(self, epoch: int, changes: Mapping[str, Rows]) -> None:
-        found: dict[str, Rows] = {}
-        for name, delta in changes.items():
-            found[fold(name)] = delta
-        for name, watches in self._watches.items():
-            rows = rows_of(found[name]) if name in found and watches else None
+        """Tell those who watch; `changes` has the relations under their names."""
+        for watches in self._watches.values():  # those of one relation, one at least
+            delta = changes.get(watches[0].view)
+            rows = None if delta is None else rows_of(delta)
             for watch in watches:
                 watch.push(epoch, rows)
         if self.bell:

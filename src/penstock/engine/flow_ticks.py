@@ -18,6 +18,7 @@ from penstock.engine.flow_parts import read_only_error
 from penstock.engine.follow import Follower
 from penstock.engine.frames import Frame, FrameSource
 from penstock.engine.ingest import to_zset
+from penstock.engine.meter import Accepting
 from penstock.engine.summary import TickSummary
 from penstock.engine.transaction import Transaction
 from penstock.run.spark.change_feed import from_change_feed as read_change_feed
@@ -73,11 +74,11 @@ class TickSide(CommitSide):
             commit = commit_mode(commit)
         self.meter.statements["tick"] += 1
         try:
-            with self.meter.accepting(fold_all(tuple(deltas))) as arrived_us, self._lock:
+            with Accepting(self.meter, fold_all(tuple(deltas))) as arrived_us, self._lock:
                 self._check_open()
                 if self._session.transaction is not None:
                     raise TransactionError("a tick is an epoch of its own", hint="COMMIT or ROLLBACK first.")
-                if self._store is not None and isinstance(self._store, Follower):
+                if isinstance(self._store, Follower):
                     raise read_only_error()
                 summary = self._tick(deltas, mode, offset, idempotency_key, change_feed, began, arrived_us)
         except PenstockError as error:

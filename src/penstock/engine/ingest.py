@@ -88,7 +88,8 @@ def to_zset(data: Any, matching: Matching, defaults: Sequence[Any]) -> ZSet:
     Rows of weight 0 are left out. Raises InvalidDelta, TypeMismatch or UndefinedColumn.
     """
     if data.__class__ is list and matching.takes_tuples and len(data) <= FEW_ROWS_MAX:
-        return matching.dicts.take(data) or _few_from_dicts(data, matching, defaults)
+        plain = matching.dicts.take(data)
+        return plain if plain is not None else _few_from_dicts(data, matching, defaults)
     if isinstance(data, ZSet):
         return data
     if isinstance(data, (pa.RecordBatch, pa.Table)):

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from penstock.base.limits import WEIGHT_MAX
+from penstock.native import kernels
 from penstock.zset.few import Few, Row
 from penstock.zset.types import Schema, SqlType
 
 WEIGHT = "_weight"
 _NAMINGS_MAX = 64  # orders of names that are remembered
 _CLASSES: dict[str, type] = {"VARCHAR": str, "BOOLEAN": bool, "DOUBLE": float}
+_LETTERS = {str: "s", bool: "b", float: "d"}  # what compiled code calls them
 
 # The name in the dict, the class of its values, and for integers the least and the greatest.
 Step = tuple[str, Any, int, int]
@@ -38,12 +40,15 @@ class PlainDicts:
         self._types = schema.types
         self._steps = [_step(n, t) for n, t in zip(schema.names, schema.types, strict=True)]
         self._names = frozenset(schema.names)
-        self._fit: dict[
-            tuple[Any, ...], bool
-        ] = {}  # whether these names are all of the table's, and no others
+        self._fit: dict[tuple[Any, ...], bool] = {}  # whether these names are the table's, and no others
+        self._order = schema.names
+        self._kinds = "".join(map(_letter, self._steps, schema.types)).encode()
 
     def take(self, rows: Sequence[Any]) -> Few | None:
         """The rows, none of weight 0; None where they are not all of the usual kind."""
+        if kernels is not None and rows.__class__ is list:
+            taken = kernels.plain_dicts(rows, self._order, self._kinds, WEIGHT, WEIGHT_MAX)
+            return None if taken is None else Few(self._types, *taken)
         found: list[Row] = []
         weights: list[int] = []
         for row in rows:
@@ -84,3 +89,13 @@ def _step(name: str, type: SqlType) -> Step:
         limits = np.iinfo(type.numpy)
         return name, int, int(limits.min), int(limits.max)
     return name, _CLASSES.get(type.id), 0, 0
+
+
+def _letter(step: Step, type: SqlType) -> str:
+    """What compiled code calls the kind of a column's values; "?" is none that it takes."""
+    name, kind, least, _ = step
+    if name == WEIGHT:  # in a dict that is the weight
+        return "?"
+    if kind is int:
+        return chr(type.numpy.itemsize + ord("0" if least else "@"))
+    return _LETTERS.get(kind, "?")

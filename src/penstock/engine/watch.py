@@ -99,17 +99,17 @@ class Watch:
             self.reached = epoch
             if rows is None:
                 return
+            queue, count = self._queue, len(rows)
             # One change alone is always taken: it is as large as the epoch that made it, and no larger.
-            if len(self._queue) >= WATCH_QUEUE_EPOCHS_MAX or (
-                self._queue and self._rows + len(rows) > WATCH_QUEUE_ROWS_MAX
-            ):
+            if queue and (len(queue) >= WATCH_QUEUE_EPOCHS_MAX or self._rows + count > WATCH_QUEUE_ROWS_MAX):
                 self._overflow = True
-                self._queue.clear()  # it has a gap now, so the rest of it is of no use to anybody
+                queue.clear()  # it has a gap now, so the rest of it is of no use to anybody
                 self._rows = 0
             else:
-                self._queue.append((epoch, rows))
-                self._rows += len(rows)
-            self._wake()
+                queue.append((epoch, rows))
+                self._rows += count
+            if self._sleepers or self._wakers:
+                self._wake()
 
     def _wake(self) -> None:
         if self._sleepers:

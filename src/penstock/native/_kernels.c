@@ -15,7 +15,7 @@
 #define PENSTOCK_KERNELS_MODULE
 #include "kernels.h"
 
-#define VERSION 2
+#define VERSION 3
 
 static PyMethodDef methods[] = {
     {"take", (PyCFunction)(void (*)(void))take, METH_FASTCALL, take_doc},
@@ -30,6 +30,9 @@ static PyMethodDef methods[] = {
     {"sort", sort, METH_O, sort_doc},
     {"by_key", (PyCFunction)(void (*)(void))by_key, METH_FASTCALL, by_key_doc},
     {"intake", (PyCFunction)(void (*)(void))intake, METH_FASTCALL, intake_doc},
+    {"plain_dicts", (PyCFunction)(void (*)(void))plain_dicts, METH_FASTCALL, plain_dicts_doc},
+    {"step_groups", (PyCFunction)(void (*)(void))step_groups, METH_FASTCALL, step_groups_doc},
+    {"add_groups", (PyCFunction)(void (*)(void))add_groups, METH_FASTCALL, add_groups_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -196,6 +196,10 @@ extern const char hash_doc[];                              /* hash.c */
 CALLED(hash);
 extern const char intake_doc[];                            /* intake.c */
 CALLED(intake);
+extern const char plain_dicts_doc[], step_groups_doc[], add_groups_doc[]; /* few.c */
+CALLED(plain_dicts);
+CALLED(step_groups);
+CALLED(add_groups);
 
 #if defined(__GNUC__) || defined(__clang__)
 #pragma GCC visibility pop

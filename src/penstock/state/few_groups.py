@@ -27,7 +27,7 @@ class FewGroups(Batch):
 
     __slots__ = ("groups", "types")
 
-    def __init__(self, types: Sequence[SqlType], groups: Sequence[tuple[Row, Added]]) -> None:
+    def __init__(self, types: Sequence[SqlType], groups: list[tuple[Row, Added]]) -> None:
         self.types = types
         self.groups = groups
         self.ref = None

@@ -30,8 +30,11 @@ class Young:
         self.changes: dict[Row, Added] = {}
         self.known: dict[Row, Added] = {}  # batches and changes together
 
-    def add(self, groups: Sequence[tuple[Row, Added]]) -> None:
+    def add(self, groups: list[tuple[Row, Added]]) -> None:
         changes, known = self.changes, self.known
+        if kernels is not None:
+            kernels.add_groups(changes, known, groups)
+            return
         for key, added in groups:
             before = changes.get(key)
             changes[key] = added if before is None else tuple(map(add, before, added))

@@ -45,12 +45,9 @@ def dicts_of_few(rows: Few, names: Sequence[str], weight: str) -> list[dict[str,
         if type.id not in _AS_IN_PYTHON:
             return None
     found: list[dict[str, Any]] = []
-    counts = rows.counts
-    for place, row in enumerate(rows.rows):
-        one: dict[str, Any] = {}
-        for i, name in enumerate(names):
-            one[name] = row[i]
-        one[weight] = counts[place]
+    for row, count in zip(rows.rows, rows.counts, strict=True):
+        one = dict(zip(names, row, strict=True))
+        one[weight] = count
         found.append(one)
     return found
 

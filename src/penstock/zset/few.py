@@ -88,7 +88,8 @@ class Few(ZSet):
         return any(row[position] is None for row in self.rows)
 
     def removes(self) -> bool:
-        return min(self.counts, default=0) < 0
+        counts = self.counts
+        return counts[0] < 0 if len(counts) == 1 else min(counts, default=0) < 0
 
     def nbytes(self) -> int:
         texts = sum([len(v) for row in self.rows for v in row if isinstance(v, (str, bytes))])

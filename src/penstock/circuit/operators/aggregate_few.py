@@ -15,6 +15,7 @@ from penstock.circuit.finish_few import FinishOne
 from penstock.circuit.operator import Result
 from penstock.evaluate.compile import Predicate
 from penstock.evaluate.forms import Eval
+from penstock.native import kernels
 from penstock.plan.expr import Col
 from penstock.state.arrangement import Arrangement
 from penstock.state.few_groups import Added, FewGroups
@@ -23,7 +24,8 @@ from penstock.zset.few import Few, Row, is_plain, values_at, values_of
 from penstock.zset.types import SqlType
 from penstock.zset.zset import ZSet
 
-_KINDS = frozenset(("rows", "count", "true", "sum", "squares"))
+# The kinds of measures, as compiled code calls them.
+_KINDS = {"rows": "r", "count": "c", "true": "t", "sum": "s", "squares": "q"}
 
 
 class FewRows:
@@ -46,6 +48,7 @@ class FewRows:
         self._outputs = list(outputs)
         self._counts = len(self._outputs)  # columns with the number of rows, where that is all there is
         self._types = (*key_types, *types)
+        self._compiled = None if self._wide else _for_compiled(keys, specs, outputs)
 
     @staticmethod
     def fits(key_types: Sequence[SqlType], specs: Sequence[MeasureSpec], types: Sequence[SqlType]) -> bool:
@@ -55,6 +58,11 @@ class FewRows:
 
     def step(self, delta: ZSet, state: Arrangement) -> Result | None:
         """The result of the step; None where a key is larger than any integer that is hashed here."""
+        if self._compiled is not None and kernels is not None and delta.__class__ is Few:
+            rows, counts, added = kernels.step_groups(
+                delta.rows, delta.counts, *self._compiled, state.young.known, state.total
+            )
+            return (Few(self._types, rows, counts) if rows else None), (FewGroups(self._key_types, added),)
         changes = self._changes(delta)
         if changes is None:
             return None
@@ -84,7 +92,7 @@ class FewRows:
 
     def _row(self, key: Row, measures: Added) -> Row:
         """The group's row in the output."""
-        return (*key, *[finish([measures[p] for p in places]) for finish, places in self._outputs])
+        return (*key, *[finish.compute([measures[p] for p in places]) for finish, places in self._outputs])
 
     def _changes(self, delta: ZSet) -> dict[Row, Added] | None:
         """For each group what is added to its measures."""
@@ -135,6 +143,19 @@ class FewRows:
                     terms = _weighted(spec.kind, values_of(arg(delta.columns, len(weights))), terms)
             found.append(terms)
         return found
+
+
+def _for_compiled(
+    keys: Sequence[int], specs: Sequence[MeasureSpec], outputs: Sequence[tuple[FinishOne, Sequence[int]]]
+) -> tuple[tuple[Any, ...], ...] | None:
+    """The same as compiled code is told of it; None where a measure is of an expression or has a filter."""
+    measures = []
+    for spec in specs:
+        if spec.filter is not None or not (spec.arg is None or isinstance(spec.arg, Col)):
+            return None
+        measures.append((_KINDS[spec.kind], -1 if spec.arg is None else spec.arg.index))
+    finish = [(how.kind, tuple(places), how.compute) for how, places in outputs]
+    return tuple(keys), tuple(measures), tuple(finish)
 
 
 def _weighted(kind: str, values: list[Any], weights: list[int]) -> list[int]:
