@@ -372,6 +372,10 @@ def wrong_calls() -> list[tuple[str, tuple[Any, ...]]]:
         ("plain_dicts", ([{"a": 1}], ("a",), b"88", "_weight", 9)),
         ("plain_dicts", ([{"a": 1}], ("a",), b"8", "_weight", 2**70)),
         ("plain_dicts", ([{"a": 1}], ("a",), b"8", [], 9)),
+        ("dicts", ([(1,)], [1], ("a", "b"), "_weight")),
+        ("dicts", ([[1]], [1], ("a",), "_weight")),
+        ("dicts", ([(1,)], [], ("a",), "_weight")),
+        ("dicts", ([(1,), (2,)], [1, 1], ([],), "_weight")),
         ("add_groups", ({}, {}, ())),
         ("add_groups", ({}, {}, [((1,), (1,)), 5])),
         ("add_groups", ({(1,): (1, 2)}, {}, [((1,), (1,))])),
@@ -419,6 +423,7 @@ RIGHT_CALLS: list[tuple[str, tuple[Any, ...]]] = [
     ("by_key", (ROWS.astype(np.uint64), ROWS)),
     ("plain_dicts", ([{"a": 1, "b": "x"}, {"b": "y", "a": 2, "_weight": -1}], ("a", "b"), b"8s", "_weight", 9)),
     ("plain_dicts", ([{"a": 1}, {"a": "x"}], ("a",), b"8", "_weight", 9)),
+    ("dicts", ([(1, "a"), (None, "b")], [1, -1], ("x", "y"), "_weight")),
     ("add_groups", ({}, {(1,): (5, 6)}, [((1,), (0, 0)), ((2,), (0, 1))])),
     (
         "step_groups",

@@ -16,6 +16,7 @@ from penstock.plan.nodes import Agg
 from penstock.state.arrangement import Arrangement
 from penstock.state.few_groups import FewGroups
 from penstock.zset import types as t
+from penstock.zset.export_few import dicts_of_few
 from penstock.zset.few import NAN, Few
 from penstock.zset.types import Schema, SqlType
 
@@ -135,6 +136,13 @@ def test_a_name_that_changes_what_is_read() -> None:
     rows: list[Any] = [{"a": 1, name: 2}]
     name.given = (rows, rows[0])
     assert dicts.take(rows) is None
+
+
+def test_dicts_of_rows() -> None:
+    rows = Few((t.BIGINT, t.VARCHAR, t.DOUBLE), [(1, "a", -0.0), (None, None, NAN)], [1, -2])
+    for names in (("a", "b", "c"), ("a", "b", "_weight"), ("", " ", "ä")):
+        compiled, plain = both(lambda names=names: repr(dicts_of_few(rows, names, "_weight")))
+        assert compiled == plain
 
 
 # -- groups ------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ static PyMethodDef methods[] = {
     {"by_key", (PyCFunction)(void (*)(void))by_key, METH_FASTCALL, by_key_doc},
     {"intake", (PyCFunction)(void (*)(void))intake, METH_FASTCALL, intake_doc},
     {"plain_dicts", (PyCFunction)(void (*)(void))plain_dicts, METH_FASTCALL, plain_dicts_doc},
+    {"dicts", (PyCFunction)(void (*)(void))dicts, METH_FASTCALL, dicts_doc},
     {"step_groups", (PyCFunction)(void (*)(void))step_groups, METH_FASTCALL, step_groups_doc},
     {"add_groups", (PyCFunction)(void (*)(void))add_groups, METH_FASTCALL, add_groups_doc},
     {NULL, NULL, 0, NULL},

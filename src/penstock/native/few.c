@@ -179,6 +179,43 @@ end:
     return found;
 }
 
+/* -- dicts out of rows ---------------------------------------------------------------------- */
+
+static PyObject *dict_of(PyObject *row, PyObject *names, PyObject *name_of_weight, PyObject *weight)
+{
+    if (!PyTuple_CheckExact(row) || PyTuple_GET_SIZE(row) != PyTuple_GET_SIZE(names)) {
+        PyErr_SetString(PyExc_TypeError, "a row has a value for each name");
+        return NULL;
+    }
+    PyObject *dict = PyDict_New();
+    for (Py_ssize_t i = 0; dict != NULL && i < PyTuple_GET_SIZE(names); i++)
+        if (PyDict_SetItem(dict, PyTuple_GET_ITEM(names, i), PyTuple_GET_ITEM(row, i)) < 0)
+            Py_CLEAR(dict);
+    if (dict != NULL && PyDict_SetItem(dict, name_of_weight, weight) < 0)
+        Py_CLEAR(dict);
+    return dict;
+}
+
+const char dicts_doc[] = "dicts(rows, weights, names, '_weight'): zset/export_few.py, dicts_of_few.";
+PyObject *dicts(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 4 || !is_list(args[0]) || !is_list(args[1]) || PyList_GET_SIZE(args[0]) != PyList_GET_SIZE(args[1]) ||
+        !PyTuple_CheckExact(args[2])) {
+        PyErr_SetString(PyExc_TypeError, "dicts(rows, weights, names, weight)");
+        return NULL;
+    }
+    Py_ssize_t count = PyList_GET_SIZE(args[0]);
+    PyObject *found = PyList_New(count);
+    for (Py_ssize_t i = 0; found != NULL && i < count; i++) {
+        PyObject *one = dict_of(PyList_GET_ITEM(args[0], i), args[2], args[3], PyList_GET_ITEM(args[1], i));
+        if (one == NULL)
+            Py_CLEAR(found);
+        else
+            PyList_SET_ITEM(found, i, one);
+    }
+    return found;
+}
+
 /* -- groups out of rows ---------------------------------------------------------------------- */
 
 typedef struct {

@@ -196,8 +196,9 @@ extern const char hash_doc[];                              /* hash.c */
 CALLED(hash);
 extern const char intake_doc[];                            /* intake.c */
 CALLED(intake);
-extern const char plain_dicts_doc[], step_groups_doc[], add_groups_doc[]; /* few.c */
+extern const char plain_dicts_doc[], dicts_doc[], step_groups_doc[], add_groups_doc[]; /* few.c */
 CALLED(plain_dicts);
+CALLED(dicts);
 CALLED(step_groups);
 CALLED(add_groups);
 

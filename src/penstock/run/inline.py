@@ -60,9 +60,9 @@ def run(circuit: Circuit, changes: dict[int, Delta]) -> Epoch:
         if out is not None and len(out):
             deltas[id] = out
         if batches:
-            for place, batch in enumerate(batches):
-                if batch is not None:
-                    appends.append((owned[place], batch))
+            for pair in zip(owned, batches, strict=True):
+                if pair[1] is not None:
+                    appends.append(pair)  # type: ignore[arg-type]
     return Epoch(deltas, appends)
 
 

@@ -44,14 +44,16 @@ class Contents:
         return self._arrangement.name
 
     def append(self, delta: Rows) -> None:
-        if isinstance(delta, Scattered):
+        if delta.__class__ is Few:
+            rows = len(delta.rows)
+        elif isinstance(delta, Scattered):
             self._append_batches(delta.parts)
             return
-        if not isinstance(delta, Few):
+        else:
             delta.settle()
+            rows = len(delta)
         if self._fresh is not None:
             self._fresh.append(delta)
-        rows = len(delta)
         if rows >= LOG_ROWS_MAX and not w.any_negative(delta.weights):
             self._loads.append(ZSet(delta.columns, w.compacted(delta.weights)))
             return

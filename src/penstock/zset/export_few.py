@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.native import kernels
 from penstock.zset.few import Few, column_of
 from penstock.zset.interchange import export, export_type
 from penstock.zset.types import SqlType
@@ -33,18 +34,22 @@ def export_few(rows: Few) -> list[pa.Array]:
     return [_array(type, values) for type, values in zip(rows.types, columns, strict=True)]
 
 
-def dicts_of_few(rows: Few, names: Sequence[str], weight: str) -> list[dict[str, Any]] | None:
+def dicts_of_few(rows: Few, names: tuple[str, ...], weight: str) -> list[dict[str, Any]] | None:
     """What `to_pylist` gives for the record batch of these rows; None if there is a type of which it gives others.
 
     >>> from penstock.zset.types import BIGINT, DATE
-    >>> dicts_of_few(Few((BIGINT,), [(1,), (None,)], [1, -1]), ["a"], "_weight")
+    >>> dicts_of_few(Few((BIGINT,), [(1,), (None,)], [1, -1]), ("a",), "_weight")
     [{'a': 1, '_weight': 1}, {'a': None, '_weight': -1}]
-    >>> dicts_of_few(Few((DATE,), [(1,)], [1]), ["a"], "_weight")
+    >>> dicts_of_few(Few((DATE,), [(1,)], [1]), ("a",), "_weight")
     """
     for type in rows.types:
         if type.id not in _AS_IN_PYTHON:
             return None
-    found: list[dict[str, Any]] = []
+    found: list[dict[str, Any]]
+    if kernels is not None:
+        found = kernels.dicts(rows.rows, rows.counts, names, weight)
+        return found
+    found = []
     for row, count in zip(rows.rows, rows.counts, strict=True):
         one = dict(zip(names, row, strict=True))
         one[weight] = count

@@ -34,6 +34,7 @@ from penstock.state.measures import Measure
 from penstock.zset import weights as weight
 from penstock.zset.column import Column, equal_rows, nulls
 from penstock.zset.column import concat as concat_columns
+from penstock.zset.few import Few
 from penstock.zset.types import SqlType
 from penstock.zset.zset import ZSet, union
 
@@ -114,9 +115,11 @@ class Aggregate(Recorded):
     # -- one step --------------------------------------------------------------------------
 
     def step(self, deltas: Sequence[Delta], state: Sequence[Arrangement]) -> Result:
-        rows = deltas[0]
-        if self._few is not None and isinstance(rows, ZSet) and len(rows) <= FEW_ROWS_MAX:
-            result = self._few.step(rows, state[0])
+        rows, few = deltas[0], self._few
+        if few is not None and (
+            rows.__class__ is Few or (isinstance(rows, ZSet) and len(rows) <= FEW_ROWS_MAX)
+        ):
+            result = few.step(rows, state[0])
             if result is not None:
                 return result
         if isinstance(rows, Batch):

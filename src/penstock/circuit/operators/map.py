@@ -44,15 +44,16 @@ class Map(Stateless):
 
     def step(self, deltas: Sequence[Delta], state: Sequence[Arrangement]) -> Result:
         delta = deltas[0]
-        assert isinstance(delta, ZSet)
         if self._compute is None:
+            if delta.__class__ is Few and len(delta.rows) == 1:
+                return Few(self._types, [self._pick(delta.rows[0])], delta.counts), ()
+            assert isinstance(delta, ZSet)
             positions = self._positions or ()
             if self.passes_on(delta.width):
                 return delta, ()
-            if isinstance(delta, Few) and len(delta.rows) == 1:
-                return Few(self._types, [self._pick(delta.rows[0])], delta.counts), ()
             chosen = delta.select(positions)
             return (chosen if len(chosen) == 1 else chosen.without_pairs()), ()
+        assert isinstance(delta, ZSet)
         columns, count = delta.columns, len(delta)
         return ZSet(tuple([f(columns, count) for f in self._compute]), delta.weights), ()
 
