@@ -18,7 +18,6 @@ from penstock.engine.flow_parts import read_only_error
 from penstock.engine.follow import Follower
 from penstock.engine.frames import Frame, FrameSource
 from penstock.engine.ingest import to_zset
-from penstock.engine.meter import Accepting
 from penstock.engine.summary import TickSummary
 from penstock.engine.transaction import Transaction
 from penstock.run.spark.change_feed import from_change_feed as read_change_feed
@@ -74,7 +73,7 @@ class TickSide(CommitSide):
             commit = commit_mode(commit)
         self.meter.statements["tick"] += 1
         try:
-            with Accepting(self.meter, fold_all(tuple(deltas))) as arrived_us, self._lock:
+            with self.meter.accepting(fold_all(tuple(deltas))) as arrived_us, self._lock:
                 self._check_open()
                 if self._session.transaction is not None:
                     raise TransactionError("a tick is an epoch of its own", hint="COMMIT or ROLLBACK first.")

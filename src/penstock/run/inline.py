@@ -62,7 +62,7 @@ def run(circuit: Circuit, changes: dict[int, Delta]) -> Epoch:
         if batches:
             for pair in zip(owned, batches, strict=True):
                 if pair[1] is not None:
-                    appends.append(pair)  # type: ignore[arg-type]
+                    appends.append(pair)  # type: ignore[arg-type]  # noqa: PERF401
     return Epoch(deltas, appends)
 
 
