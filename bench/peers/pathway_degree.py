@@ -77,7 +77,8 @@ class Changes(pw.io.python.ConnectorSubject):
             latencies = []
             for _ in range(count):
                 node = (node + 7919) % self.nodes
-                time.sleep(pause_s)
+                if pause_s:  # even a sleep of 0 s is one
+                    time.sleep(pause_s)
                 latencies.append(self.one_edge(node))
             say({"latencies_s": latencies})
 

@@ -132,7 +132,10 @@ def test_faults_that_pass(
     voyage = Voyage(location, 1, tmp_path / "cache", mode)
     for last in (12, 25) if location.scheme == "s3" else (15, 30, 45, 60):
         voyage.arrive(last)
-    assert sum(f.injected.total() for f in made) > 0
+    while not any(f.injected.total() for f in made):  # rare ones may need more requests
+        assert last < 600
+        last += 30
+        voyage.arrive(last)
     assert not [e for e in voyage.errors if isinstance(e, CorruptState)]
     for module in (opening, places):
         monkeypatch.setattr(module, "open_objects", open_objects)
