@@ -8,6 +8,9 @@ import pytest
 
 import penstock
 from judge import Judge
+from penstock.base.errors import NumericOutOfRange
+from penstock.circuit.operators import look_up_few
+from penstock.zset import weights
 
 TOP = 2**63 - 1
 
@@ -37,6 +40,45 @@ def test_case_37_large_weights_do_not_wrap(judge: Judge) -> None:
     assert judge.flow.snapshot("v").to_pylist() == [{"s": Decimal(TOP) * 1_000_000, "n": 1_000_000}]
     judge.flow.tick("t", [{"x": TOP, "_weight": -999_999}])
     assert judge.flow.snapshot("v").to_pylist() == [{"s": Decimal(TOP), "n": 1}]
+
+
+@pytest.mark.parametrize("rows", [1, 9])
+def test_case_37_weights_that_a_join_multiplies_do_not_wrap(judge: Judge, rows: int) -> None:
+    for table in "abc":
+        judge.sql(f"CREATE TABLE {table} (x INTEGER)")
+    judge.sql(
+        "CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM a JOIN b ON a.x = b.x JOIN c ON c.x = b.x"
+    )
+    judge.sql("CREATE MATERIALIZED VIEW d AS SELECT DISTINCT a.x FROM a, b, c")
+    flow, times = judge.flow, 2**22
+    for table in "ab":
+        flow.tick(table, [{"x": x, "_weight": times} for x in range(rows)])
+    with pytest.raises(NumericOutOfRange, match="JOINED_WEIGHT_MAX") as raised:
+        flow.tick("c", [{"x": x, "_weight": times} for x in range(rows)])
+    assert raised.value.hint
+    assert flow.snapshot("n").to_pylist() == [{"n": 0}]
+    flow.tick("c", [{"x": x} for x in range(rows)])
+    assert flow.snapshot("n").to_pylist() == [{"n": rows * times**2}]
+    flow.tick("a", [{"x": x, "_weight": -times} for x in range(rows)])
+    assert flow.snapshot("n").to_pylist() == [{"n": 0}]
+    assert flow.snapshot("d").num_rows == 0
+
+
+@pytest.mark.parametrize("rows", [1, 9])
+def test_case_37_a_count_beyond_bigint_is_refused(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (weights, look_up_few):
+        monkeypatch.setattr(module, "JOINED_WEIGHT_MAX", 2**62)
+    with penstock.Flow() as flow:
+        for table in "ab":
+            flow.sql(f"CREATE TABLE {table} (x INTEGER)")
+        flow.sql("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM a, b")
+        many = [{"x": 1, "_weight": 2**31 - 100}] + [{"x": x} for x in range(2, rows + 1)]
+        flow.tick({"a": many, "b": many})
+        flow.tick("a", many)
+        before = flow.snapshot("n").to_pylist()
+        with pytest.raises(NumericOutOfRange):
+            flow.tick("b", many)
+        assert flow.snapshot("n").to_pylist() == before
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import penstock
 from judge import Judge
 from penstock.base import errors
 
@@ -93,6 +94,40 @@ def test_case_12_negative_zero_is_zero(judge: Judge) -> None:
     judge.sql("DELETE FROM t WHERE g = 0.0")
     judge.check()
     assert judge.rows("v") == []
+
+
+@pytest.mark.parametrize("key", ["", ", PRIMARY KEY (id)"], ids=["bag", "key"])
+@pytest.mark.parametrize("copies", [1, 50])
+def test_case_12_no_view_tells_zeros_apart_that_state_holds_for_equal(key: str, copies: int) -> None:
+    """Rows with 0.0 and -0.0 are added up as equal: a view that saw their signs kept rows for ever."""
+    with penstock.Flow() as flow:
+        flow.sql(f"CREATE TABLE t (id BIGINT, x DOUBLE, f FLOAT, l DOUBLE[], s STRUCT(a DOUBLE){key})")
+        flow.sql(
+            "CREATE MATERIALIZED VIEW seen AS SELECT id, x::TEXT AS t, signbit(f) AS n, l::TEXT AS l FROM t"
+        )
+        flow.sql("CREATE MATERIALIZED VIEW turned AS SELECT -x AS y, avg(-x) AS a FROM t GROUP BY x")
+        flow.sql("CREATE MATERIALIZED VIEW again AS SELECT y::TEXT AS t, a::TEXT AS u FROM turned")
+        flow.sql("CREATE MATERIALIZED VIEW groups AS SELECT l, s, count(*) AS n FROM t GROUP BY l, s")
+        flow.sql(
+            "CREATE MATERIALIZED VIEW pairs AS SELECT count(*) AS n FROM t a JOIN t b ON a.l = b.l AND a.s = b.s"
+        )
+        for first, zero in ((0, 0.0), (copies, -0.0)):
+            rows = [
+                {"id": first + i, "x": zero, "f": zero, "l": [1.0, zero, None], "s": {"a": zero}}
+                for i in range(copies)
+            ]
+            flow.tick("t", rows)
+        assert flow.snapshot("groups").to_pylist() == [
+            {"l": [1.0, 0.0, None], "s": {"a": 0.0}, "n": 2 * copies}
+        ]
+        assert flow.snapshot("pairs").to_pylist() == [{"n": 4 * copies * copies}]
+        assert all(check.equal for check in flow.verify())
+        given = [{**row, "x": 0.0, "f": -0.0, "l": [1.0, -0.0, None], "_weight": -1} for row in rows]
+        flow.tick("t", given[: copies // 2 + 1])
+        assert all(check.equal for check in flow.verify())
+        flow.sql("DELETE FROM t")
+        for view in ("seen", "turned", "again", "groups"):
+            assert flow.snapshot(view).num_rows == 0, view
 
 
 def test_case_12_nan_is_one_group_key(judge: Judge) -> None:

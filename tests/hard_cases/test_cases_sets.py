@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+import penstock
 from judge import Judge
 
 SET_OPERATIONS = ["UNION", "UNION ALL", "INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL"]
@@ -140,3 +141,34 @@ def test_case_16_union_over_overlapping_or_arms(judge: Judge) -> None:
     judge.check()
     judge.sql("DELETE FROM t WHERE x > 1")
     judge.check()
+
+
+def test_case_16_equal_intervals_are_one(judge: Judge) -> None:
+    judge.sql("CREATE TABLE t (id INTEGER PRIMARY KEY, k INTEGER, i INTERVAL)")
+    judge.sql("CREATE MATERIALIZED VIEW d AS SELECT count(*) AS n FROM (SELECT DISTINCT k, i FROM t)")
+    judge.sql(
+        "CREATE MATERIALIZED VIEW u AS SELECT count(*) AS n FROM (SELECT i FROM t UNION SELECT i FROM t)"
+    )
+    judge.sql(
+        "CREATE MATERIALIZED VIEW long AS SELECT k, extract(epoch FROM i) AS s FROM (SELECT DISTINCT k, i FROM t)"
+    )
+    judge.sql(
+        "INSERT INTO t VALUES (1, 1, INTERVAL 1 MONTH), (2, 1, INTERVAL 30 DAY), (3, 1, INTERVAL 720 HOUR), "
+        "(4, 2, INTERVAL 30 DAY), (5, 2, NULL), (6, 2, NULL), (7, 1, INTERVAL 31 DAY)"
+    )
+    judge.check()
+    assert judge.rows("d") == [(4,)]
+    assert judge.rows("u") == [(3,)]
+    for id in (1, 3, 5, 7, 2, 6, 4):
+        judge.sql(f"DELETE FROM t WHERE id = {id}")
+        judge.check()
+
+
+@pytest.mark.parametrize("query", [
+    "SELECT i FROM t INTERSECT SELECT i FROM t", "SELECT i FROM t EXCEPT ALL SELECT i FROM t",
+    "SELECT DISTINCT [i] FROM t", "SELECT {'a': i} FROM t UNION SELECT {'a': i} FROM t",
+])  # fmt: skip
+def test_case_16_what_may_be_written_in_several_ways_is_refused(judge: Judge, query: str) -> None:
+    judge.sql("CREATE TABLE t (i INTERVAL)")
+    with pytest.raises(penstock.NotMaintainable, match="intervals cannot be maintained"):
+        judge.flow.register_view("v", query)

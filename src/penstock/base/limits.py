@@ -21,6 +21,9 @@ FEW_ROWS_MAX = 4
 # and what is larger is a mistake (another column under that name) whose counts would not fit a BIGINT.
 WEIGHT_MAX = 2**31 - 1
 
+# How often one row of a join may be there: weights multiply in it, and a thousand like this still add up in 64 bits.
+JOINED_WEIGHT_MAX = 2**53
+
 # A row that matches at most this many rows of a batch is joined with them one by one.
 FEW_MATCHES_MAX = 8
 

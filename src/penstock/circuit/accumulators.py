@@ -19,8 +19,9 @@ from penstock.kernels.floatsum import UNITS, FloatSum
 from penstock.plan.expr import Expr
 from penstock.plan.nodes import Agg
 from penstock.state.measures import Measure, arrays
-from penstock.zset.column import Column, with_nulls
+from penstock.zset.column import Column, narrow, with_nulls
 from penstock.zset.types import SqlType
+from penstock.zset.zeros import unsigned
 
 ROWS = "rows"
 
@@ -94,8 +95,13 @@ def empty_measure(kind: str, count: int) -> Measure:
 
 def finisher(agg: Agg, arg_type: SqlType | None) -> Finish:
     """The function from an aggregate's measures to its values."""
+    finish = _finisher(agg, arg_type)
+    return (lambda x: unsigned(finish(x))) if agg.type.is_float else finish
+
+
+def _finisher(agg: Agg, arg_type: SqlType | None) -> Finish:
     if agg.name in ("count", "count_star"):
-        return lambda x: Column(agg.type, arrays(x)[0].astype(np.int64, copy=False))
+        return lambda x: Column(agg.type, _counts(arrays(x)[0]))
     if agg.name == "bool_and":
         return lambda x: _every(agg.type, *arrays(x))
     if agg.name == "bool_or":
@@ -117,6 +123,13 @@ _VARIANCES = {
     "stddev_samp": (True, True),
     "stddev_pop": (False, True),
 }
+
+
+def _counts(rows: np.ndarray) -> np.ndarray:
+    found = narrow(rows)
+    if found.dtype == object:
+        raise NumericOutOfRange("a count has more than 64 bits", hint="Fewer rows, or smaller weights.")
+    return found
 
 
 def _every(type: SqlType, count: np.ndarray, true: np.ndarray) -> Column:

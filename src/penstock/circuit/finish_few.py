@@ -33,15 +33,12 @@ def finish_one(agg: Agg, arg_type: SqlType | None) -> FinishOne:
     (30, None, 7.5)
     """
     if agg.name in ("count", "count_star"):
-        return FinishOne("c", _first)
+        slow = _one_of(finisher(agg, arg_type))
+        return FinishOne("c", lambda x: x[0] if x[0] <= INT64_MAX else slow(x))
     slow = _one_of(finisher(agg, arg_type))
     if agg.name == "sum" and not agg.type.is_float:
         return FinishOne("s", lambda x: _sum(x, slow))
     return FinishOne("?", slow)
-
-
-def _first(x: Sequence[int]) -> int:
-    return x[0]
 
 
 def _sum(x: Sequence[int], slow: Compute) -> int | None:

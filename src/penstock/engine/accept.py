@@ -26,12 +26,15 @@ from penstock.state.batch import Batch, Layout, build
 from penstock.state.grouping import exact_groups, group_rows
 from penstock.state.newest import newest_places, newest_rows
 from penstock.zset.comparing import equal_at
+from penstock.zset.zeros import unsigned_rows
 from penstock.zset.zset import ZSet, union
 
 
 def accept(table: Table, delta: ZSet, pending: ZSet | None = None) -> tuple[ZSet, Batch | None]:
     """The whole change of the epoch (what is pending, then the delta) and, for tables with a key, the
     same arranged by key. Raises if the table would not be right after it; nothing is changed here."""
+    if table.zeros:
+        delta = unsigned_rows(delta, table.zeros)
     if (table.not_null or table.checks) and len(delta):
         _check_values(table, delta)
     whole = delta if pending is None else union([pending, delta])

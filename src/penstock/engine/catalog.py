@@ -22,6 +22,7 @@ from penstock.state.finder import Finder
 from penstock.state.grouping import group_rows
 from penstock.state.visible import Visible, visible
 from penstock.zset.types import Schema
+from penstock.zset.zeros import places_of_zeros
 from penstock.zset.zset import ZSet, empty_zset
 
 
@@ -59,6 +60,7 @@ class Table:
 
     def __post_init__(self) -> None:
         self.matching = Matching(self.schema, self.name)
+        self.zeros = places_of_zeros(self.schema.types)
         self.has_wide_key = any(self.schema.types[k].kind == "wide" for k in self.key)
         self.has_volatile_defaults = any(isinstance(d, VolatileDefault) for d in self.defaults)
 

@@ -23,6 +23,7 @@ from penstock.state.batch import Batch, build
 from penstock.state.contents import Contents
 from penstock.state.grouping import group_rows
 from penstock.zset.types import Schema
+from penstock.zset.zeros import places_of_zeros, unsigned_rows
 from penstock.zset.zset import ZSet
 
 
@@ -83,7 +84,8 @@ class FrameSource:
         return Matching(self.schema, self.name)
 
     def rows(self, data: pa.Table) -> ZSet:
-        return to_zset(data, self._matching, self.defaults)
+        # Before they are dealt out: partitions go by hashes of nested values, which see the sign of a zero.
+        return unsigned_rows(to_zset(data, self._matching, self.defaults), places_of_zeros(self.schema.types))
 
     def accept(self, rows: ZSet, state: Arrangement) -> tuple[ZSet, Batch]:
         """What the whole flow does with a delta, on one range of hashes."""

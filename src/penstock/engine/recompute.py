@@ -14,7 +14,7 @@ from penstock.engine.catalog import MaterializedView, Relation, Table, View
 from penstock.engine.read import column_list, plain_names
 from penstock.engine.showing import arrow_table
 from penstock.sql.tokens import fold, quote
-from penstock.zset.types import INTEGER, Schema
+from penstock.zset.types import INTEGER, Schema, SqlType
 from penstock.zset.zset import ZSet
 
 
@@ -128,12 +128,18 @@ def typed_query(view: MaterializedView, sql: str | None = None, extra: int = 0) 
     """A view's query, its columns under the view's names and in its types; `extra` more are left as they are."""
     plain = [*plain_names(view.schema), *(key_name(i) for i in range(extra))]
     columns = [
-        f"CAST({c} AS {(INTEGER if t.id == 'NULL' else t).duck}) AS {quote(n)}"
+        f"{_typed(c, t)} AS {quote(n)}"
         for c, n, t in zip(plain, view.schema.names, view.schema.types, strict=False)
     ]
     columns += plain[len(columns) :]
     # The line ends keep a comment at the end of the query from swallowing the rest.
     return f"SELECT {', '.join(columns)} FROM (\n{sql or view.sql}\n) AS q({', '.join(plain)})"
+
+
+def _typed(column: str, type: SqlType) -> str:
+    name = (INTEGER if type.id == "NULL" else type).duck
+    # A zero has no sign in what a view holds (zset/zeros.py); those that are nested are left to the comparison.
+    return f"(CAST({column} AS {name}) + CAST(0 AS {name}))" if type.is_float else f"CAST({column} AS {name})"
 
 
 def _data_name(name: str) -> str:

@@ -13,6 +13,7 @@ from penstock.evaluate.render import readable
 from penstock.plan.expr import Call, Col, Const, Expr, walk
 from penstock.zset.column import Column, constant
 from penstock.zset.types import BOOLEAN
+from penstock.zset.zeros import may_have_zeros, unsigned
 
 Predicate = Callable[[Sequence[Column], int], np.ndarray]
 
@@ -31,6 +32,9 @@ def compile_expr(expr: Expr, names: Sequence[str] | None = None) -> Eval:
     compiled = Compilation(names).compile(expr)
     if isinstance(expr, Col):
         return compiled
+    if may_have_zeros(expr.type):
+        signed = compiled
+        compiled = lambda columns, count: unsigned(signed(columns, count))  # noqa: E731
     if not any(e.type.is_float for e in walk(expr)):
 
         def run(columns: Sequence[Column], count: int) -> Column:

@@ -329,8 +329,14 @@ static PyObject *finished(PyObject *output, PyObject *measures)
     PyObject *first = n ? value_at(measures, PyTuple_GET_ITEM(places, 0)) : NULL;
     if (n && first == NULL)
         return NULL;
-    if (kind == 'c' && n == 1)
-        return Py_NewRef(first);
+    if (kind == 'c' && n == 1) {
+        int overflow;
+        PyLong_AsLongLongAndOverflow(first, &overflow);
+        if (PyErr_Occurred())
+            return NULL;
+        if (overflow == 0)
+            return Py_NewRef(first);
+    }
     if (kind == 's' && n == 2) {
         int overflow;
         long long count = PyLong_AsLongLongAndOverflow(first, &overflow);

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.base.errors import PenstockError
+from penstock.base.errors import NumericOutOfRange, PenstockError
 from penstock.circuit.circuit import Circuit, CircuitNode
 from penstock.circuit.operator import Delta, Result
 from penstock.circuit.operators.arrange import Arrange
@@ -57,6 +57,8 @@ def run(circuit: Circuit, changes: dict[int, Delta]) -> Epoch:
         except PenstockError as error:
             error.node = id
             raise
+        except OverflowError as error:
+            raise _too_large(error, id) from None
         if out is not None and len(out):
             deltas[id] = out
         if batches:
@@ -64,6 +66,13 @@ def run(circuit: Circuit, changes: dict[int, Delta]) -> Epoch:
                 if pair[1] is not None:
                     appends.append(pair)  # type: ignore[arg-type]  # noqa: PERF401
     return Epoch(deltas, appends)
+
+
+def _too_large(error: OverflowError, node: int) -> PenstockError:
+    """A number that was not expected to be so large: weights and counts that have been added up for ever."""
+    found = NumericOutOfRange(f"a number does not fit 64 bits ({error})", hint="Give smaller weights.")
+    found.node = node
+    return found
 
 
 def fill(
@@ -101,6 +110,8 @@ def fill(
         except PenstockError as error:
             error.node = node.id
             raise
+        except OverflowError as error:
+            raise _too_large(error, node.id) from None
         if not is_known(node.id):
             for arrangement, batch in zip(node.owned, batches, strict=True):
                 if batch is not None and len(batch):

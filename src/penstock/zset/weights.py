@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.base.limits import FEW_ROWS_MAX
+from penstock.base.errors import NumericOutOfRange
+from penstock.base.limits import FEW_ROWS_MAX, JOINED_WEIGHT_MAX
 
 # Below this many rows a plain array costs less than looking whether all weights are equal.
 _ROWS_MIN = 4096
@@ -65,6 +66,25 @@ def concat(parts: Sequence[np.ndarray]) -> np.ndarray:
     if parts[0].dtype == np.int64 and all(all_are(p, first) for p in parts):
         return constant(int(first), sum([len(p) for p in parts]))
     return np.concatenate(parts)
+
+
+def times(given: np.ndarray, stored: np.ndarray) -> np.ndarray:
+    """The weights of joined rows; raises NumericOutOfRange where one is beyond JOINED_WEIGHT_MAX.
+
+    >>> times(np.array([1, -2]), np.array([3, 1]))
+    array([ 3, -2])
+    """
+    # What is stored has the weight 1 almost always: seen at a glance, before anything else is looked at.
+    if len(stored) and np.bitwise_or.reduce(stored) not in (0, 1):
+        largest = int(np.abs(given).max()) * int(np.abs(stored).max())
+        if largest > JOINED_WEIGHT_MAX and any(
+            abs(a * b) > JOINED_WEIGHT_MAX for a, b in zip(given.tolist(), stored.tolist(), strict=True)
+        ):
+            raise NumericOutOfRange(
+                f"a row of a join would stand there more than {JOINED_WEIGHT_MAX} times (JOINED_WEIGHT_MAX)",
+                hint="Join fewer rows that are alike, or give them smaller weights.",
+            )
+    return given * stored
 
 
 def all_are(weights: np.ndarray, value: np.int64) -> bool:

@@ -14,6 +14,7 @@ from penstock.circuit.operator import Delta, Result, Stateless
 from penstock.state.arrangement import Arrangement
 from penstock.zset.column import concat, constant, empty
 from penstock.zset.types import SqlType
+from penstock.zset.zeros import places_of_zeros, unsigned_rows
 from penstock.zset.zset import ZSet
 
 
@@ -32,7 +33,7 @@ class Constant(Stateless):
             concat([constant(t, row[i], 1) for row in rows]) if rows else empty(t)
             for i, t in enumerate(types)
         )
-        self._rows = ZSet(columns, np.ones(len(rows), np.int64))
+        self._rows = unsigned_rows(ZSet(columns, np.ones(len(rows), np.int64)), places_of_zeros(types))
 
     def seed(self) -> ZSet | None:
         return self._rows

@@ -24,6 +24,7 @@ from penstock.kernels.hashing import hash_columns
 from penstock.plan.expr import Expr
 from penstock.state.arrangement import Arrangement, Found, probe_batches
 from penstock.state.batch import Batch, Layout
+from penstock.zset import weights as w
 from penstock.zset.few import Few
 from penstock.zset.taking import gather_columns, take_later
 from penstock.zset.zset import ZSet
@@ -104,8 +105,8 @@ class LookUp(Stateless):
             columns = [[batch.columns[p] for p in self._columns] for batch, _, _ in found]
             others = gather_columns(columns, [theirs for _, _, theirs in found])
         if len(mine) == len(rows) and (mine == np.arange(len(mine))).all():
-            return ZSet((*rows.columns, *others), rows.weights * weight)
-        return ZSet((*take_later(rows.columns, mine), *others), rows.weights[mine] * weight)
+            return ZSet((*rows.columns, *others), w.times(rows.weights, weight))
+        return ZSet((*take_later(rows.columns, mine), *others), w.times(rows.weights[mine], weight))
 
 
 def _weights(found: Sequence[Found]) -> np.ndarray:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from penstock.base.limits import FEW_MATCHES_MAX
+from penstock.base.limits import FEW_MATCHES_MAX, JOINED_WEIGHT_MAX
 from penstock.kernels.hashing import hash_plain
 from penstock.state.batch import Batch, Layout
-from penstock.zset.column import INT64_MAX, INT64_MIN
 from penstock.zset.few import Few, Row, is_plain, row_at, stands_at
 
 
@@ -45,7 +44,7 @@ class FewLookUp:
                 for at in places:
                     found.append(row + row_at([batch.columns[c] for c in self._columns], at))
                     counts.append(count * batch.weights.item(at))
-        if not all(c and INT64_MIN <= c <= INT64_MAX for c in counts):
+        if not all(c and abs(c) <= JOINED_WEIGHT_MAX for c in counts):
             return None
         return Few(rows.types + self._types, found, counts)
 

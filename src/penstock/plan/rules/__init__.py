@@ -9,6 +9,7 @@ from penstock.plan.rules.drop_domains import drop_domains
 from penstock.plan.rules.drop_semi_joins import drop_semi_joins
 from penstock.plan.rules.factor_disjunctions import factor_disjunctions
 from penstock.plan.rules.flatten_joins import flatten_joins
+from penstock.plan.rules.group_intervals import group_intervals
 from penstock.plan.rules.lift_projects import lift_projects
 from penstock.plan.rules.mark_to_semi import mark_to_semi
 from penstock.plan.rules.merge_projects import merge_projects
@@ -40,5 +41,6 @@ RULES: tuple[Callable[[Node], Node], ...] = (
     simplify,
     merge_projects,
     threshold_to_semi,
+    group_intervals,
     name_columns,
 )
