@@ -29,6 +29,7 @@ from penstock.circuit.operators.presence_join import PresenceJoin
 from penstock.circuit.operators.threshold_join import ThresholdJoin
 from penstock.circuit.operators.top_k import TopK
 from penstock.circuit.operators.union import Union
+from penstock.evaluate.render import readable
 from penstock.plan import nodes as p
 from penstock.plan.expr import Call, Col, Const, Expr, columns_of, rewrite_columns
 from penstock.plan.show import text
@@ -294,14 +295,16 @@ class Builder:
         signature = ("look_up", current, arranged, step.sees_new, probe, nullable, tuple(places), filters)
 
         def make() -> int:
-            operator = LookUp(probe, nullable, places, filters, [names[a] for a in after])
+            shown = [names[a] for a in after]
+            operator = LookUp(probe, nullable, places, filters, shown)
             types = [plan.schema.types[a] for a in after]
             by = " and ".join(
                 f"{names[a]} = {part.schema.names[b]}" for a, b in zip(step.probe, step.key, strict=True)
             )
-            label = f"{by or 'every row'} ({'new' if step.sees_new else 'old'})"
+            where = " and ".join(readable(f, shown) for f in filters)
+            label = f"{by or 'every row'}{where and f' where {where}'} ({'new' if step.sees_new else 'old'})"
             inputs = [current, arranged] if step.sees_new else [current]
-            return self._add(operator, inputs, [arranged], types, [names[a] for a in after], label)
+            return self._add(operator, inputs, [arranged], types, shown, label)
 
         return self._shared(signature, make), after
 
