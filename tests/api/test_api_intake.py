@@ -242,6 +242,23 @@ def test_a_frame_that_arrow_cannot_read_is_refused_with_the_column() -> None:
     error = refused("TEXT", pd.DataFrame({"k": [1, 2], "c": pd.Series(["x", 5], dtype=object)}))
     assert '"c" of the delta for "t" has values of several kinds' in error.message
     assert "Series" in refused("TEXT", FRAME.k).message
+    with table_of("TEXT") as flow, pytest.raises(errors.InvalidDelta, match="names a column twice"):
+        flow.tick("t", pd.DataFrame([[1, 2]], columns=["k", "k"]))
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([{"k": 1}, {"k": "x"}], "values of several kinds"),
+        ([{"k": 2**80}], "that Arrow does not have"),
+        ([5], "is int, not a dict"),
+        (pd.DataFrame({"k": pd.Series([1, "x"], dtype=object)}), "values of several kinds"),
+    ],
+    ids=["mixed", "large", "no dict", "frame"],
+)
+def test_a_change_feed_that_arrow_cannot_read_is_refused(rows: Any, said: str) -> None:
+    with table_of("TEXT") as flow, pytest.raises(errors.InvalidDelta, match=said):
+        flow.tick("t", rows, change_feed="delta")
 
 
 # -- parameters ------------------------------------------------------------------------------------

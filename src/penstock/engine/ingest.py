@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.errors import InvalidDelta, TypeMismatch, UndefinedColumn
+from penstock.base.errors import InvalidDelta, PenstockError, TypeMismatch, UndefinedColumn
 from penstock.base.limits import COMBINED_ROWS_MAX, FEW_ROWS_MAX, WEIGHT_MAX
 from penstock.engine.frame_index import without_index
 from penstock.engine.given_text import check_unicode
@@ -126,7 +126,7 @@ def _as_table(data: Any, matching: Matching) -> pa.Table | pa.RecordBatch:
             return pa.record_batch(data)
         if hasattr(data, "__dataframe__"):
             return pa.Table.from_pandas(data, preserve_index=False)
-    except (pa.ArrowException, TypeError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise _unreadable(data, table, error) from None
     raise InvalidDelta(
         f'a delta for "{table}" cannot be made of {type(data).__name__}',
@@ -134,8 +134,10 @@ def _as_table(data: Any, matching: Matching) -> pa.Table | pa.RecordBatch:
     )
 
 
-def _unreadable(data: Any, table: str, error: Exception) -> TypeMismatch:
+def _unreadable(data: Any, table: str, error: Exception) -> PenstockError:
     """The error for a frame that does not become Arrow; pandas has told pyarrow which column it was."""
+    if str(error).startswith("Duplicate column names"):
+        return InvalidDelta(f'the delta for "{table}" names a column twice')
     column = _FAILED_COLUMN.search(str(error))
     if column is not None:
         return TypeMismatch(

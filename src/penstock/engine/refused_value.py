@@ -142,7 +142,7 @@ def _parts(value: Any, type: SqlType) -> Iterator[tuple[Any, SqlType]]:
 def _why(value: Any, type: SqlType, kind: str) -> tuple[str, str]:
     """What is wrong with a value, and what to do."""
     if type.is_numeric:
-        if isinstance(value, Number) and not isinstance(value, (bool, np.bool_, complex)):
+        if isinstance(value, Number) and not isinstance(value, (bool, np.bool_, np.timedelta64, complex)):
             return _why_number(value, type)
         wanted = "a whole number" if type.is_integer else "a number"
         return f"is {kind}, not {wanted}", "Convert it first, with int() or float() for example."
