@@ -81,6 +81,37 @@ def test_async_for(flow: penstock.Flow) -> None:
     assert [epoch for epoch, _ in got] == sorted({epoch for epoch, _ in got})
 
 
+def test_a_cancelled_wait_loses_nothing_and_the_next_goes_on(flow: penstock.Flow) -> None:
+    async def main() -> list[int]:
+        watch = flow.watch("sums")
+        changes = aiter(watch)
+        got: list[int] = []
+        for _ in range(3):
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(anext(changes), timeout=0.01)
+            assert not watch._wakers
+            for _ in range(2):
+                flow.tick("t", [{"g": "a", "x": 1}])
+            got.append((await asyncio.wait_for(anext(changes), timeout=10)).epoch)
+            # Woken and cancelled in the same turn of the loop: what it was woken for stays.
+            got.append((await asyncio.wait_for(anext(changes), timeout=10)).epoch)
+            waiting = asyncio.ensure_future(anext(changes))
+            await asyncio.sleep(0)
+            flow.tick("t", [{"g": "a", "x": 1}])
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            got.append((await anext(changes)).epoch)
+        watch.close()
+        with pytest.raises(StopAsyncIteration):
+            await anext(changes)
+        assert not watch._wakers
+        return got
+
+    first = flow.epoch
+    assert asyncio.run(main()) == list(range(first + 1, first + 10))
+
+
 def test_closing_the_flow_ends_its_watches(flow: penstock.Flow) -> None:
     watch = flow.watch("sums")
     flow.tick("t", [{"g": "a", "x": 1}])

@@ -96,6 +96,12 @@ class DuplicateColumn(BindError):
     sqlstate = "42701"
 
 
+class ReservedName(BindError):
+    """A name that has a meaning of its own here."""
+
+    sqlstate = "42939"
+
+
 class GroupingError(BindError):
     """A column that is not grouped, or an aggregate where none may stand."""
 

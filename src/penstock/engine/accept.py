@@ -13,10 +13,11 @@ from penstock.base.errors import (
     NotNullViolation,
     UniqueViolation,
 )
-from penstock.base.limits import COMBINED_ROWS_MAX, ERROR_ROWS_MAX, ERROR_VALUE_LENGTH_MAX
+from penstock.base.limits import COMBINED_ROWS_MAX, ERROR_ROWS_MAX
 from penstock.engine.accept_one import accept_one, upsert_one
 from penstock.engine.catalog import Table
 from penstock.engine.consolidate import consolidated
+from penstock.engine.shown_value import shorten
 from penstock.kernels.hashing import hash_columns
 from penstock.kernels.order import sort_order
 from penstock.kernels.ranges import run_starts
@@ -219,14 +220,6 @@ def describe_row(table: Table, rows: ZSet, row: int) -> str:
     one = rows.take(np.array([row]))
     values = [shorten(c.to_pylist()[0]) for c in one.columns]
     return "(" + ", ".join(f"{n} = {v}" for n, v in zip(table.schema.names, values, strict=True)) + ")"
-
-
-def shorten(value: Any) -> str:
-    """A value for a message."""
-    if value is None:
-        return "NULL"
-    text = repr(value) if isinstance(value, (str, bytes)) else str(value)
-    return text if len(text) <= ERROR_VALUE_LENGTH_MAX else text[:ERROR_VALUE_LENGTH_MAX] + "..."
 
 
 def missing_row(table: Table, rows: ZSet, which: np.ndarray) -> MissingRow:

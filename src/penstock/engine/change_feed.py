@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,21 @@ def _looks_like(names: list[str]) -> bool:
 
 
 def as_arrow(data: Any) -> pa.Table:
-    """Anything with rows as an Arrow table."""
+    """Anything with rows as an Arrow table. Raises InvalidDelta if it is none."""
+    if isinstance(data, list):
+        for row in data:
+            if not isinstance(row, Mapping):
+                raise InvalidDelta(f"a row of the change feed is {type(row).__name__}, not a dict")
+    try:
+        return _as_arrow(data)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        raise InvalidDelta(
+            "the change feed cannot be read: a column has values of several kinds, or of one that Arrow does not have",
+            hint="Give each column one type, or an Arrow table.",
+        ) from None
+
+
+def _as_arrow(data: Any) -> pa.Table:
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, pa.RecordBatch):

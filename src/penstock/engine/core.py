@@ -15,6 +15,7 @@ from penstock.base.errors import (
     DuplicateColumn,
     NotMaintainable,
     PenstockError,
+    ReservedName,
     StateBroken,
     WrongObjectType,
 )
@@ -36,6 +37,7 @@ from penstock.engine.catalog import (
 )
 from penstock.engine.error_places import positions_from
 from penstock.engine.frames import Frame
+from penstock.engine.plain_dicts import WEIGHT
 from penstock.engine.read import Reader
 from penstock.engine.row_check import RowCheck
 from penstock.engine.system import RELATIONS, SCHEMA
@@ -213,6 +215,7 @@ class Core:
         """Add a table that the binder knows already."""
         name, schema = description.name, description.schema
         try:
+            check_not_weight(name, schema)
             defaults = tuple(self._default(d, schema, i) for i, d in enumerate(description.defaults))
             checks = tuple((text, self.compile_check(name, text)) for text in description.checks)
             self.reader.add_rows_relation(name, schema)
@@ -317,6 +320,8 @@ class Core:
             )
         plan = self.binder.plan(sql)
         schema = _view_schema(name, plan.schema, columns)
+        if like is None:  # one that was made when the name was free stays
+            check_not_weight(name, schema)
         depends = frozenset(fold(n) for n in self.binder.references(sql))
         registry = self.registry if self._share else Registry()
         builder = Builder(self.circuit, registry, self.source, self._estimator())
@@ -463,3 +468,13 @@ def check_names(relation: str, schema: Schema) -> None:
                 hint="Give one of them another name with AS.",
             )
         seen.add(fold(column))
+
+
+def check_not_weight(relation: str, schema: Schema) -> None:
+    """Raise if a column has the name of the weight: a delta with both could not be told from one with either."""
+    for column in schema.names:
+        if fold(column) == WEIGHT:
+            raise ReservedName(
+                f'"{relation}" cannot have a column "{column}": in deltas and watches that is the weight of a row',
+                hint="Give it another name, such as weight.",
+            )

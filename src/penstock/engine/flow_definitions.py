@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pyarrow as pa
 
-from penstock.base.errors import BindError, InvalidOption, SqlSyntaxError, UndefinedColumn
+from penstock.base.errors import BindError, InvalidOption, SqlSyntaxError, TypeMismatch, UndefinedColumn
 from penstock.base.quantities import seconds
 from penstock.engine import statements as run
 from penstock.engine.access_changes import change_access, owning
@@ -20,6 +20,7 @@ from penstock.engine.options import read_options
 from penstock.engine.session import Session
 from penstock.sql import statements as st
 from penstock.sql.access_statements import ACCESS_STATEMENTS, AccessStatement
+from penstock.sql.parse import one_query
 from penstock.sql.tokens import quote
 from penstock.zset.interchange import sql_type_of
 from penstock.zset.types import Schema, SqlType
@@ -42,10 +43,11 @@ class DefinitionSide(FlowParts):
         """A table from an Arrow schema: the same as CREATE TABLE. With dedup="content" a tick's delta that is
         the same as the one before it changes nothing."""
         given = {"dedup": dedup, "retain_history": retain_history}
+        _check_text(name, "the name of a source")
         options = read_options({k: v for k, v in given.items() if v is not None}, "table", name)
         if not isinstance(schema, pa.Schema):
             raise BindError(f"the schema of a source is a pyarrow.Schema, not {type(schema).__name__}")
-        types: tuple[SqlType, ...] = tuple(sql_type_of(f.type) for f in schema)
+        types = tuple(_type_of(field, name) for field in schema)
         keys = [key] if isinstance(key, str) else list(key or ())
         for column in keys:
             if column not in schema.names:
@@ -69,12 +71,14 @@ class DefinitionSide(FlowParts):
         retain_history: float | str | timedelta | None = None,
         freshness: float | str | timedelta | None = None,
     ) -> None:
-        """A materialized view: the same as CREATE [OR REPLACE] MATERIALIZED VIEW."""
+        """A materialized view of one query: the same as CREATE [OR REPLACE] MATERIALIZED VIEW."""
+        _check_text(name, "the name of a view")
+        _check_text(query, "the query of a view")
         prefix = "CREATE OR REPLACE" if replace else "CREATE"
         given = {"retain_history": retain_history, "freshness": freshness}
         words = [f"{k} = {seconds(v, k)!r}" for k, v in given.items() if v is not None]
         options = f" WITH ({', '.join(words)})" if words else ""
-        self.sql(f"{prefix} MATERIALIZED VIEW {quote(name)}{options} AS {query}")
+        self.sql(f"{prefix} MATERIALIZED VIEW {quote(name)}{options} AS {one_query(query)}")
 
     # -- statements, with the flow's lock held ---------------------------------------------
 
@@ -170,3 +174,26 @@ class DefinitionSide(FlowParts):
         if s.or_replace:
             self._close_watches([s.name], '"{name}" was replaced')
         return answer
+
+
+def _check_text(given: object, what: str) -> None:
+    if not isinstance(given, str):
+        raise BindError(f"{what} is a text, not {type(given).__name__}")
+
+
+def _type_of(field: pa.Field, source: str) -> SqlType:
+    """The SQL type of a column of a source. Raises TypeMismatch if there is none."""
+    try:
+        type = sql_type_of(field.type)
+    except TypeMismatch as error:
+        raise TypeMismatch(f'column "{field.name}" of "{source}": {error.message}', hint=error.hint) from None
+    if _has_null(type):
+        raise TypeMismatch(
+            f'column "{field.name}" of "{source}" is of the Arrow type {field.type}, which has no values but NULL',
+            hint="Give it the type that its values will have, such as pa.string().",
+        )
+    return type
+
+
+def _has_null(type: SqlType) -> bool:
+    return type.id == "NULL" or any(_has_null(child) for _, child in type.children)

@@ -49,6 +49,10 @@ class TickSide(CommitSide):
         column `_weight` says how often each row comes (positive) or goes (negative); without it each comes
         once. mode="upsert" replaces the rows that have the same primary key.
 
+        Values are taken exactly or refused: an integer column takes 1.0 and no 1.5, DECIMAL(p,s) no Decimal that it
+        cannot hold. A float becomes DECIMAL rounded to the scale, half away from zero, since floats are never exact.
+        The index of a pandas frame is left out, unless it has the name of a column that the frame lacks.
+
         A flow on storage returns when the epoch is there (commit="durable"), or at once ("visible": it is
         there within the commit interval). `offset` says how far the source has been read: a tick whose
         offset has been applied changes nothing, also after a crash; so does one whose `idempotency_key`

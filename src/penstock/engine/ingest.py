@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.base.errors import InvalidDelta, PenstockError, TypeMismatch, UndefinedColumn
 from penstock.base.limits import COMBINED_ROWS_MAX, FEW_ROWS_MAX, WEIGHT_MAX
-from penstock.engine.given_text import check_unicode, text_of_type
+from penstock.engine.frame_index import without_index
+from penstock.engine.given_text import check_unicode
+from penstock.engine.given_values import NO_FIT, of_array, of_values
 from penstock.engine.plain_dicts import WEIGHT, PlainDicts
-from penstock.zset.column import Column, constant, from_pylist
+from penstock.engine.refused_value import refused_array, refused_values
+from penstock.zset.column import Column, constant
 from penstock.zset.few import Few, Row, is_plain, values_of
 from penstock.zset.intake import Intake
-from penstock.zset.interchange import from_arrow
 from penstock.zset.types import BIGINT, Schema, SqlType
 from penstock.zset.weights import constant as constant_weight
 from penstock.zset.weights import is_constant
 from penstock.zset.zset import ZSet
 
-_INFINITIES = (float("inf"), float("-inf"))
 _INT_RANGE = {1: 2**7, 2: 2**15, 4: 2**31, 8: 2**63}
 _NONE = type(None)
+_FAILED_COLUMN = re.compile(r"Conversion failed for column (.+) with type")
 _NOT_PLAIN = frozenset(("BOOLEAN", "DECIMAL"))  # fixed, but kept otherwise than in Arrow
 _DIRECT = frozenset(
     ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "BOOLEAN")
@@ -104,7 +106,7 @@ def to_zset(data: Any, matching: Matching, defaults: Sequence[Any]) -> ZSet:
             return _few_from_dicts(data, matching, defaults)
         columns, weights = _from_dicts(data, matching.schema, defaults, matching.table)
     else:
-        columns, weights = _from_arrow(_as_table(data, matching.table), matching, defaults)
+        columns, weights = _from_arrow(_as_table(data, matching), matching, defaults)
     result = ZSet(columns, weights)
     if is_constant(weights) or not len(weights):  # as made here: those given are copied
         return result
@@ -113,22 +115,38 @@ def to_zset(data: Any, matching: Matching, defaults: Sequence[Any]) -> ZSet:
     return result if keep.all() else result.filter(keep)
 
 
-def _as_table(data: Any, table: str) -> pa.Table | pa.RecordBatch:
-    if isinstance(data, (pa.RecordBatch, pa.Table)):
-        return data
+def _as_table(data: Any, matching: Matching) -> pa.Table | pa.RecordBatch:
+    table = matching.table
     if hasattr(data, "toArrow"):  # a DataFrame of Spark's, in a flow that runs here
         data = data.toArrow()
     try:
         if isinstance(data, pa.RecordBatchReader) or hasattr(data, "__arrow_c_stream__"):
-            return pa.table(data)
+            return without_index(pa.table(data), (*matching.schema.names, WEIGHT))
         if hasattr(data, "__arrow_c_array__"):
             return pa.record_batch(data)
         if hasattr(data, "__dataframe__"):
             return pa.Table.from_pandas(data, preserve_index=False)
-    except pa.ArrowInvalid as error:
-        raise TypeMismatch(f'the delta for "{table}" cannot be read as Arrow: {error}') from None
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise _unreadable(data, table, error) from None
     raise InvalidDelta(
         f'a delta for "{table}" cannot be made of {type(data).__name__}',
+        hint="Give a pyarrow table, a pandas or polars frame, or a list of dicts.",
+    )
+
+
+def _unreadable(data: Any, table: str, error: Exception) -> PenstockError:
+    """The error for a frame that does not become Arrow; pandas has told pyarrow which column it was."""
+    if str(error).startswith("Duplicate column names"):
+        return InvalidDelta(f'the delta for "{table}" names a column twice')
+    column = _FAILED_COLUMN.search(str(error))
+    if column is not None:
+        return TypeMismatch(
+            f'the column "{column[1]}" of the delta for "{table}" has values of several kinds, or of one that '
+            "Arrow does not have",
+            hint="Convert the column to one type first.",
+        )
+    return TypeMismatch(
+        f'the delta for "{table}" is {type(data).__name__}, whose rows cannot be read as columns with names',
         hint="Give a pyarrow table, a pandas or polars frame, or a list of dicts.",
     )
 
@@ -218,19 +236,9 @@ def _column(values: list[Any], type: SqlType, name: str, table: str) -> Column:
             return Column(type, np.array(values, np.float64))
         elif type.id == "VARCHAR" and kinds <= {str, _NONE}:
             return Column(type, pa.array(values, pa.large_string()))
-    except (OverflowError, UnicodeEncodeError) as error:  # beyond any float; half of a surrogate pair
-        raise _mismatch(name, table, type, str(error)) from None
-    _check_python_types(kinds, type, name, table)
-    try:
-        column = text_of_type(from_pylist(type, values))
-        if type.id == "FLOAT" and any(v in _INFINITIES for v in column.values.tolist()):
-            _check_finite(column, pa.array(values))
-        return column
-    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-        try:
-            return _converted(pa.array(values), type)  # for example int to DECIMAL, str to DATE
-        except (pa.ArrowException, ValueError, TypeError, OverflowError, ArithmeticError):
-            raise _mismatch(name, table, type, str(error)) from None
+        return of_values(values, type)
+    except NO_FIT as error:  # for example a number beyond any float, or half of a surrogate pair
+        raise refused_values(values, type, name, table, error) from None
 
 
 def _values(values: list[Any], type: SqlType, name: str, table: str) -> list[Any]:
@@ -249,22 +257,6 @@ def _are_integers(values: list[Any], kinds: set[type], type: SqlType) -> bool:
         return False
     bound = _INT_RANGE[dtype.itemsize]
     return bool(min(values) >= -bound and max(values) < bound)
-
-
-def _check_python_types(kinds: set[type], type: SqlType, name: str, table: str) -> None:
-    if type.is_text and kinds & {int, float, bool, bytes}:
-        raise _mismatch(name, table, type, f"got {sorted(k.__name__ for k in kinds)}")
-    if (type.is_numeric or type.id == "BOOLEAN") and str in kinds:
-        raise _mismatch(name, table, type, "got text")
-    if type.is_numeric and bool in kinds:
-        raise _mismatch(name, table, type, "got a boolean")
-
-
-def _mismatch(name: str, table: str, type: SqlType, detail: str) -> PenstockError:
-    detail = detail.splitlines()[0] if detail else "the value does not fit"
-    return TypeMismatch(
-        f'column "{name}" of "{table}" is {type}: {detail}', hint="Convert the column before the tick."
-    )
 
 
 def _from_arrow(
@@ -360,34 +352,25 @@ def arrow_column(array: pa.Array | pa.ChunkedArray, type: SqlType, name: str, ta
     """An Arrow column as a column of the table, refusing what only a lenient cast would take."""
     given = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
     text = pa.types.is_string(given) or pa.types.is_large_string(given) or pa.types.is_string_view(given)
-    if text and (type.is_numeric or type.id == "BOOLEAN"):
-        raise _mismatch(name, table, type, f"got {given}")
-    if type.id == "VARCHAR" and not (text or pa.types.is_null(given)):
-        raise _mismatch(name, table, type, f"got {given}")
+    lenient = (text and (type.is_numeric or type.id == "BOOLEAN")) or (
+        type.id == "VARCHAR" and not (text or pa.types.is_null(given))
+    )
     try:
-        return _owned(_converted(array, type))
-    except (pa.ArrowException, ValueError, TypeError, OverflowError, ArithmeticError) as error:
-        raise _mismatch(name, table, type, str(error)) from None
-
-
-def _converted(array: pa.Array | pa.ChunkedArray, type: SqlType) -> Column:
-    column = text_of_type(from_arrow(array, type))
-    if type.id == "FLOAT" and pa.types.is_float64(array.type):
-        _check_finite(column, array)
-    return column
-
-
-def _check_finite(column: Column, given: pa.Array | pa.ChunkedArray) -> None:
-    """Raise OverflowError if a number has become infinite: Arrow narrows floats without looking."""
-    if np.isinf(column.values).sum() > (pc.sum(pc.is_inf(given)).as_py() or 0):
-        raise OverflowError("a number is too large for it")
+        if lenient:
+            raise pa.ArrowNotImplementedError(f"{given} is not cast to {type}")
+        return _owned(of_array(array, type))
+    except NO_FIT as error:
+        raise refused_array(array, type, name, table, error) from None
 
 
 def _check_unicode(column: Column, name: str, table: str) -> None:
     try:
         check_unicode(column)
-    except pa.ArrowInvalid as error:
-        raise _mismatch(name, table, column.type, str(error)) from None
+    except pa.ArrowInvalid:
+        raise TypeMismatch(
+            f'column "{name}" of "{table}" is {column.type}: it has bytes that are not UTF8',
+            hint="Decode them first, by the encoding that they have.",
+        ) from None
 
 
 def _owned(column: Column) -> Column:

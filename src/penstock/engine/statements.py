@@ -19,7 +19,7 @@ from penstock.base.errors import (
 )
 from penstock.engine import dml
 from penstock.engine.catalog import MaterializedView, Table, View
-from penstock.engine.core import Core, check_names
+from penstock.engine.core import Core, check_names, check_not_weight
 from penstock.engine.error_places import positions_from, positions_in, positions_unknown
 from penstock.engine.options import NO_OPTIONS, RelationOptions, read_options
 from penstock.engine.transaction import Transaction
@@ -91,6 +91,7 @@ def create_table_as(core: Core, s: st.CreateTableAs, transaction: Transaction) -
         raise BindError(f'"{s.name}" names more columns than the query has')
     schema = Schema(tuple(names), tuple(sql_type_of(t) for t in answer.schema.types))
     check_names(s.name, schema)
+    check_not_weight(s.name, schema)
     if s.or_replace:
         _drop_for_replacement(core, s.name, Table)
     table = add_table(core, s.name, schema, (), options=options)

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -66,7 +67,8 @@ def _record_batch(schema: Schema, rows: ZSet) -> pa.RecordBatch:
 
 
 class Watch:
-    """Iterate over it (for, or async for). It ends when it, the view or the flow is closed.
+    """Iterate over it (for, or async for). It ends when it, the view or the flow is closed. A wait that is cancelled,
+    such as anext() in asyncio.wait_for, has taken nothing: wait again.
 
     The queue is bounded: a watch that is not read fails with WatchOverflow instead of growing.
     """
@@ -193,22 +195,17 @@ class Watch:
             elif self._closed:
                 return
 
-    async def __aiter__(self) -> AsyncIterator[Change]:
-        event = asyncio.Event()
-        waker = (asyncio.get_running_loop(), event)
+    def __aiter__(self) -> AsyncIterator[Change]:
+        return _Changes(self)
+
+    @contextmanager
+    def waking(self) -> Iterator[asyncio.Event]:
+        """An event that is set, within the running event loop, whenever something has happened here."""
+        waker = (asyncio.get_running_loop(), asyncio.Event())
         with self._lock:
             self._wakers.add(waker)
         try:
-            while True:
-                event.clear()
-                change = self.poll(0)
-                if change is not None:
-                    if change.num_rows:
-                        yield change
-                    continue
-                if self._closed:
-                    return
-                await event.wait()
+            yield waker[1]
         finally:
             with self._lock:
                 self._wakers.discard(waker)
@@ -222,3 +219,38 @@ class Watch:
     def check_open(self) -> None:
         if self._closed:
             raise FlowClosed(f'the watch on "{self.view}" is closed')
+
+
+class _Changes:
+    """`async for` over a watch. No generator: one is over for good when a call of it is cancelled, as wait_for does
+    when its time is up. Here a cancelled call has taken nothing, and the next one goes on."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def __aiter__(self) -> _Changes:
+        return self
+
+    async def __anext__(self) -> Change:
+        watch = self._watch
+        while True:
+            change = self._next()
+            if change is not None:
+                return change
+            with watch.waking() as event:
+                # Only now would a change wake us: it may have come between.
+                if watch.next_epoch is None and not watch.is_over:
+                    await event.wait()
+
+    def _next(self) -> Change | None:
+        """The next change that has rows. There is no await between taking it and handing it over."""
+        watch = self._watch
+        while True:
+            over = watch.is_over  # asked first: what is put in before the end is still read
+            change = watch.poll(0)
+            if change is None:
+                if over:
+                    raise StopAsyncIteration
+                return None
+            if change.num_rows:
+                return change

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+
 from penstock.base.errors import InvalidValue, TypeMismatch, UndefinedParameter
 from penstock.sql.parameters import read_parameters
 from penstock.sql.tokens import tokenize
@@ -112,6 +114,10 @@ def literal(value: Any) -> str:
         return f"CAST({text} AS {value.type})"
     if isinstance(value, Verbatim):
         return value.sql
+    if isinstance(value, np.generic):
+        value = _of_numpy(value)
+        if value is None:  # not a time
+            return "NULL"
     for kind, write in _WRITERS:
         if isinstance(value, kind):
             return write(value)
@@ -121,8 +127,27 @@ def literal(value: Any) -> str:
     )
 
 
+def _of_numpy(value: np.generic) -> Any:
+    """A scalar of numpy's as the value of Python's."""
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        # Of finer ones numpy gives the bare number; a flow has microseconds.
+        kind = "datetime64" if isinstance(value, np.datetime64) else "timedelta64"
+        found = value.astype(f"{kind}[us]").item()
+        if isinstance(found, int):
+            raise InvalidValue(f"{value} is beyond the dates of Python", hint="Give it as text.")
+        return found
+    return value.item()
+
+
+def _text(text: str) -> str:
+    """Text as SQL: no literal has NUL in it, a function has."""
+    if "\0" not in text:
+        return quoted_text(text)
+    return "(" + " || chr(0) || ".join(quoted_text(part) for part in text.split("\0")) + ")"
+
+
 def quoted_text(text: str) -> str:
-    """A string literal. Neither DuckDB nor Postgres has NUL in text."""
+    """A string literal: it has no NUL, for DuckDB's parser as little as for Postgres."""
     if "\0" in text:
         raise InvalidValue("text cannot have the character NUL")
     try:
@@ -186,7 +211,7 @@ _WRITERS: tuple[tuple[Any, Any], ...] = (
     (int, _integer),
     (float, _float),
     (Decimal, _decimal),
-    (str, quoted_text),
+    (str, _text),
     ((bytes, bytearray, memoryview), lambda v: f"CAST('{blob_text(bytes(v))}' AS BLOB)"),
     (dt.datetime, _datetime),
     (dt.date, lambda v: f"CAST('{v.isoformat()}' AS DATE)"),

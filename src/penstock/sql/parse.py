@@ -85,6 +85,25 @@ def split(sql: str) -> list[Slice]:
     return [Slice(sql[c.tokens[0].offset : c.tokens[-1].end], c.tokens[0].offset) for c in cursors]
 
 
+def one_query(sql: str) -> Slice:
+    """The text of the only statement, which is a query. Raises SqlSyntaxError for anything else.
+
+    Whoever puts a query behind words of their own asks this first: what followed its semicolon would run as well.
+
+    >>> str(one_query("SELECT 1 AS a; -- one"))
+    'SELECT 1 AS a'
+    """
+    statements = parse(sql)
+    hint = "Give one query: SELECT, or WITH, VALUES, FROM or TABLE."
+    if len(statements) > 1:
+        message = f"one query is wanted, and the text has {len(statements)} statements"
+        raise SqlSyntaxError(message, hint=hint, position=statements[1].text.offset)
+    if not isinstance(statements[0], Query):
+        first = split(sql)[0].text.split(maxsplit=1)[0]
+        raise SqlSyntaxError(f"a query is wanted, and this is {first.upper()}", hint=hint, position=0)
+    return split(sql)[0]
+
+
 def _parse_one(c: Cursor) -> Statement:
     if c.at("SUBSCRIBE") or not has_as_of(c.tokens):
         return _parse_plain(c)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from penstock.zset.column import Column, narrow, with_nulls
 from penstock.zset.types import SqlType
 
 _MASK64 = (1 << 64) - 1
+_DIGITS = Context(prec=76)  # Python's own 28 are too few for decimals of 38
+_QUANTA = [Decimal(1).scaleb(-scale) for scale in range(39)]
 
 
 def sql_type_of(arrow: pa.DataType) -> SqlType:
@@ -124,9 +126,19 @@ def _widened(array: pa.Array) -> pa.Array:
 
 def _decimals(values: list[Any], type: SqlType) -> pa.Array:
     """Floats and texts as decimals, rounded to the scale as SQL does (half away from zero)."""
-    quantum = Decimal(1).scaleb(-type.scale)
-    rounded = [None if v is None else Decimal(str(v)).quantize(quantum, "ROUND_HALF_UP") for v in values]
-    return pa.array(rounded, type.arrow)
+    return pa.array([None if v is None else rounded(v, type) for v in values], type.arrow)
+
+
+def rounded(value: float | str, type: SqlType) -> Decimal:
+    """A number as a decimal of the type's scale. Raises ArithmeticError if it is none, or far too large.
+
+    >>> rounded(1.005, t.decimal(6, 2))
+    Decimal('1.01')
+    """
+    number = Decimal(str(value))
+    if not number.is_finite():
+        raise ArithmeticError(f"{value} is no number")
+    return number.quantize(_QUANTA[type.scale], "ROUND_HALF_UP", _DIGITS)
 
 
 def _from_uuid(array: pa.Array) -> pa.Array:
