@@ -17,7 +17,7 @@ from penstock.zset.zset import ZSet
 
 
 @pytest.fixture
-def looked_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int | None]]:
+def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
     """How many keys each statement looked up; None: it scanned."""
     counts: list[int | None] = []
 
@@ -27,7 +27,7 @@ def looked_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int | None]]:
         return keys
 
     monkeypatch.setattr(dml, "named_keys", counting)
-    yield counts
+    return counts
 
 
 @pytest.fixture

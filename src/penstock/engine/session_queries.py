@@ -83,6 +83,7 @@ class QuerySide(TransactionSide, RightsSide, CancelSide):
         if not may_mention(text) or not self.is_superuser:
             return None
         flow.check_not_closed()
+        self.check_not_aborted()
         reader = self._readers.take()
         try:
             system = reader.at_any_time(text)

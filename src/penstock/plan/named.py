@@ -97,7 +97,8 @@ def _term(term: Expr, columns: set[int], count_max: int) -> Choices:
 
 def _values(expr: Expr, values: list[Any], columns: set[int]) -> Choices:
     """Where a column, or a cast of one, is one of these."""
-    column, back = expr, _as_it_is
+    column: Expr = expr
+    back: Callable[[Any], Any] = _as_it_is
     if isinstance(expr, Call) and expr.name == "cast" and isinstance(expr.args[0], Col):
         column = expr.args[0]
         found = _uncast(column.type, expr.type)
