@@ -93,7 +93,10 @@ def describe(
         found = re.search(pattern, message, re.DOTALL)
         if found:
             groups = [g or "" for g in found.groups()]
-            return error_class(text.format(*groups), hint=fixed_hint or _hint(message), position=where)
+            hint = fixed_hint or _hint(message)
+            if hint is not None and error_class is e.UndefinedTable:
+                hint = _relation_hint(hint, groups[0], sql)
+            return error_class(text.format(*groups), hint=hint, position=where)
     error_class = _class_of(kind, message, where, sql)
     return error_class(_first_sentence(message), hint=_hint(message), position=where)
 
@@ -142,6 +145,20 @@ def _hint(message: str) -> str | None:
         return "Add an explicit cast, such as CAST(x AS BIGINT)."
     found = re.search(r"^(Either .+)$", message, re.MULTILINE)
     return found[1] if found else None
+
+
+def _relation_hint(hint: str, name: str, sql: str | None) -> str:
+    """A relation that may be meant: one of the user's, or of schema penstock, and not of those that DuckDB has.
+
+    >>> _relation_hint('Did you mean "pg_sequence"?', "seq", "SELECT * FROM seq")
+    'SHOW TABLES and SHOW VIEWS say what there is.'
+    """
+    hint = re.sub(r'"penstock rows of (.+?)"', r'"\1"', hint)  # as readers call them inside
+    if re.search(r'"(?:pg_|duckdb_|sqlite_|pragma_|information_schema\b|pg_catalog\b|system\b)', hint):
+        return "SHOW TABLES and SHOW VIEWS say what there is."
+    if sql is not None and f"penstock.{name}".lower() in sql.lower():
+        hint = re.sub(r'"(?!penstock\.)', '"penstock.', hint, count=1)
+    return hint
 
 
 def _alternatives(names: str) -> str:

@@ -385,10 +385,7 @@ class Core:
         """Remove a relation and, with cascade, what is built on it."""
         dependents = self.catalog.dependents(relation.name)
         if dependents and not cascade:
-            names = ", ".join(f'{r.kind} "{r.name}"' for r in dependents)
-            raise DependentObjects(
-                f'cannot drop {relation.kind} "{relation.name}": {names} depends on it', hint="Add CASCADE."
-            )
+            raise _needed("drop", relation, dependents, "Add CASCADE.")
         dropped = [*dependents, relation]
         for gone in dropped:
             self.reader.drop(gone.name)
@@ -396,6 +393,14 @@ class Core:
             self.catalog.remove(gone.name)
         self._sweep()
         return dropped
+
+    def drop_for_replacement(self, relation: Relation) -> None:
+        """Remove a relation that another of its name takes the place of."""
+        dependents = self.catalog.dependents(relation.name)
+        if dependents:
+            drops = "; ".join(f"DROP {r.kind.upper()} {quote(r.name)}" for r in dependents)
+            raise _needed("replace", relation, dependents, f"Drop what depends on it first: {drops}.")
+        self.drop(relation, cascade=False)
 
     def _sweep(self) -> None:
         """Remove the nodes that nothing needs any more."""
@@ -463,3 +468,11 @@ def check_names(relation: str, schema: Schema) -> None:
                 hint="Give one of them another name with AS.",
             )
         seen.add(fold(column))
+
+
+def _needed(verb: str, relation: Relation, dependents: Sequence[Relation], hint: str) -> DependentObjects:
+    names = ", ".join(f'{r.kind} "{r.name}"' for r in dependents)
+    depend = "depends" if len(dependents) == 1 else "depend"
+    return DependentObjects(
+        f'cannot {verb} {relation.kind} "{relation.name}": {names} {depend} on it', hint=hint
+    )

@@ -29,6 +29,7 @@ from penstock.engine.session_queries import QuerySide
 from penstock.engine.session_reader import SessionReader
 from penstock.engine.session_rights import RightsSide
 from penstock.engine.session_transactions import TransactionSide
+from penstock.engine.similar_names import suggesting
 from penstock.engine.system.shown import may_mention
 from penstock.engine.token import Token
 from penstock.engine.transaction import Transaction
@@ -219,7 +220,8 @@ class Session(QuerySide, TransactionSide, RightsSide, CancelSide):
         before = self.running, self.running_since_us
         self.running, self.running_since_us = kind, self._flow.meter.clock_us()
         try:
-            yield
+            with suggesting(self._flow._core.catalog):
+                yield
         except PenstockError as error:
             self._flow.meter.error(error)
             raise

@@ -11,7 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.base.errors import BindError, LimitExceeded, NotMaintainable, PenstockError, UndefinedTable
+from penstock.base.errors import (
+    BindError,
+    GroupingError,
+    LimitExceeded,
+    NotMaintainable,
+    PenstockError,
+    UndefinedTable,
+)
 from penstock.duck.connect import DuckError, connect, describe, translate
 from penstock.plan import tree
 from penstock.plan.expr import Const, Expr
@@ -286,7 +293,11 @@ class Binder:
         kind, message = answer.get("error_type", ""), answer.get("error_message", "")
         if kind == "internal":
             raise Unreadable(message.split(":")[0])
-        raise describe(kind, message, answer.get("position"), sql)
+        error = describe(kind, message, answer.get("position"), sql)
+        if isinstance(error, GroupingError) and "ANY_VALUE" in (error.hint or ""):
+            # No view can have it: which value it gives depends on the order of rows.
+            error.hint = "Add it to the GROUP BY list, or take an aggregate of it, such as min or max."
+        raise error
 
     def _column_names(self, sql: str) -> tuple[str, ...]:
         try:
