@@ -102,3 +102,30 @@ def test_a_key_that_is_there_and_a_key_that_comes_twice(
     assert isinstance(error, UniqueViolation)
     assert error.message == message
     assert error.hint
+
+
+# -- names that nobody has written -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "expression", "divisor"),
+    [
+        ("SELECT b, 100 / (sum(a) - 7) FROM t GROUP BY b", "100 / (sum(a) - 7)", "sum(a) - 7"),
+        ("SELECT b, 100 / (max(a) - 7) FROM t GROUP BY b", "100 / (max(a) - 7)", "max(a) - 7"),
+        ("SELECT 5 % (sum(DISTINCT a + 1) - 8) FROM t", "5 % (sum(DISTINCT a + 1) - 8)", "sum(DISTINCT a + 1) - 8"),
+        ("SELECT b FROM t GROUP BY b HAVING 1 / (sum(a) - 7) > 0", "1 / (sum(a) - 7)", "sum(a) - 7"),
+        ("SELECT 1 // (s - n) FROM (SELECT sum(a) AS s, count(*) * 7 AS n FROM t)", "1 / (sum(a) - (count(*) * 7))",
+         "sum(a) - (count(*) * 7)"),
+        ("SELECT sum(9 // (a - 7)) FROM t", "9 / (a - 7)", "a - 7"),
+        ("SELECT x.id FROM t x JOIN (SELECT b, sum(a) AS s FROM t GROUP BY b) y ON x.b = y.b AND 1 // (y.s - x.a) > 0",
+         "1 / (sum(a) - a)", "sum(a) - a"),
+    ],
+)  # fmt: skip
+def test_an_error_shows_what_was_written(flow: Flow, query: str, expression: str, divisor: str) -> None:
+    flow.sql("INSERT INTO t VALUES (1, 6, 'x')" if "GROUP BY b)" not in query else "DELETE FROM t")
+    flow.sql(f"CREATE MATERIALIZED VIEW v AS {query.replace(' / ', ' // ')}")
+    error = refusal(
+        flow, "UPDATE t SET a = 7" if "GROUP BY b)" not in query else "INSERT INTO t VALUES (1, 7, 'x')"
+    )
+    assert error.message.startswith(f"division by zero in {expression}")
+    assert error.hint == f"Guard it with NULLIF({divisor}, 0) or CASE."
