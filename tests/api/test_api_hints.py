@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock import Flow, PenstockError
-from penstock.base.errors import UniqueViolation
+from penstock.base.errors import NotMaintainable, UniqueViolation
 
 
 @pytest.fixture
@@ -129,3 +129,73 @@ def test_an_error_shows_what_was_written(flow: Flow, query: str, expression: str
     )
     assert error.message.startswith(f"division by zero in {expression}")
     assert error.hint == f"Guard it with NULLIF({divisor}, 0) or CASE."
+
+
+# -- what cannot be maintained ---------------------------------------------------------------------
+
+NESTED = "a correlated subquery over columns of type LIST, MAP or STRUCT"
+
+
+@pytest.mark.parametrize(
+    ("query", "what"),
+    [
+        ("SELECT mode(a) FROM t", "the aggregate mode"),
+        ("SELECT mode() WITHIN GROUP (ORDER BY a) FROM t", "the aggregate mode"),
+        ("SELECT b, sum(a), histogram(a) FROM t GROUP BY b", "the aggregate histogram"),
+        ("SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY a) FROM t", "the aggregate percentile_cont"),
+        ("SELECT arg_max(a, id) FROM t", "the aggregate arg_max"),
+        ("SELECT m FROM modes", "the aggregate mode"),
+        ("SELECT any_value(a) FROM t", "the aggregate any_value"),
+        ("SELECT i, count(*) FROM nested GROUP BY i", "lists of INTERVAL as keys (of GROUP BY, DISTINCT or a join)"),
+        ("SELECT list_transform(l, lambda x: x + 1) FROM nested", "lambda functions (list_transform)"),
+        ("SELECT (SELECT count(*) FROM nested y WHERE y.l = x.l) FROM nested x", NESTED),
+        ("SELECT (SELECT count(*) FROM nested y WHERE y.m = x.m) FROM nested x", NESTED),
+        ("SELECT lag(a) OVER (ORDER BY id) FROM t", "window functions"),
+        ("SELECT (SELECT y.id FROM t y WHERE y.id > x.id ORDER BY y.id LIMIT 1) FROM t x", "LIMIT in a correlated subquery"),
+        ("SELECT DISTINCT ON (b) * FROM t", "DISTINCT ON"),
+        ("SELECT unnest([1, 2])", "UNNEST"),
+        ("SELECT * FROM range(3)", "the table function range"),
+        ("SELECT a FROM t GROUP BY ROLLUP (a)", "grouping sets (GROUPING SETS, ROLLUP, CUBE)"),
+    ],
+)  # fmt: skip
+def test_refusals_name_what_was_written_and_say_what_to_do(flow: Flow, query: str, what: str) -> None:
+    flow.sql(
+        "CREATE TABLE nested (id INTEGER PRIMARY KEY, i INTERVAL[], l INTEGER[], m MAP(INTEGER, INTEGER))"
+    )
+    flow.sql("CREATE VIEW modes AS SELECT mode(a) AS m FROM t")
+    error = refusal(flow, f"CREATE MATERIALIZED VIEW v AS {query}")
+    assert isinstance(error, NotMaintainable)
+    assert error.message.startswith(f"{what} cannot be maintained")
+    assert str(error).startswith(f"{what} cannot be maintained")
+    assert error.hint
+    assert "CREATE VIEW" in error.hint or "min or max" in error.hint
+    flow.sql(f"CREATE VIEW p AS {query}; SELECT * FROM p")  # the hint can be followed
+
+
+# -- every other message has a hint ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO t VALUES ('zz', 1, '')",
+        "SELECT 'zz'::BIGINT",
+        "SELECT 'zz'::DATE",
+        "SELECT DATE '2024-01-01'::INTEGER",
+        "INSERT INTO t VALUES (1, 100, '')",
+        "EXPLAIN INCREMENTAL t",
+        "SELEC 1",
+        "SELECT 1 +",
+        "SELECT * FORM t",
+        "SELECT (1",
+        "SELECT 1)",
+        "INSERT t VALUES (1)",
+        "CREATE TABLE",
+        "CREATE INDEX i ON t (a)",
+        "DROP t",
+        "UPDATE t WHERE id = 1",
+        "COMMIT COMMIT",
+    ],
+)
+def test_there_is_a_hint(flow: Flow, statement: str) -> None:
+    assert refusal(flow, statement).hint

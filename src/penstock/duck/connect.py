@@ -98,7 +98,19 @@ def describe(
                 hint = _relation_hint(hint, groups[0], sql)
             return error_class(text.format(*groups), hint=hint, position=where)
     error_class = _class_of(kind, message, where, sql)
-    return error_class(_first_sentence(message), hint=_hint(message), position=where)
+    text = _first_sentence(message)
+    return error_class(text, hint=_hint(message) or _advice(error_class, text), position=where)
+
+
+def _advice(error_class: type[e.PenstockError], text: str) -> str | None:
+    """What to do about an error on which DuckDB has nothing to say."""
+    if error_class in (e.InvalidValue, e.InvalidDatetimeFormat, e.DatetimeOutOfRange):
+        return "Give a value of that type, or use TRY_CAST, which gives NULL for what is none."
+    if error_class is e.CannotCast:
+        return "There is no cast between these types: compute the value with a function."
+    if text.startswith("syntax error at or near"):
+        return "Something before it, or after it, is missing or misspelt; a reserved word as a name needs double quotes."
+    return "See whether something is missing or misspelt." if error_class is e.SqlSyntaxError else None
 
 
 def _class_of(kind: str, message: str, where: int | None, sql: str | None) -> type[e.PenstockError]:

@@ -54,7 +54,10 @@ def _check_values(table: Table, delta: ZSet) -> None:
         failed = ~result.values if result.valid is None else result.valid & ~result.values
         if failed.any():
             row = describe_row(table, added, int(np.flatnonzero(failed)[0]))
-            raise CheckViolation(f'a row of "{table.name}" breaks CHECK ({text}): {row}')
+            raise CheckViolation(
+                f'a row of "{table.name}" breaks CHECK ({text}): {row}',
+                hint="Give values for which it holds.",
+            )
 
 
 def _accept_bag(table: Table, delta: ZSet) -> ZSet:

@@ -36,6 +36,7 @@ from penstock.engine.catalog import (
 )
 from penstock.engine.error_places import positions_from
 from penstock.engine.frames import Frame
+from penstock.engine.instead import advising
 from penstock.engine.read import Reader
 from penstock.engine.row_check import RowCheck
 from penstock.engine.system import RELATIONS, SCHEMA
@@ -315,12 +316,14 @@ class Core:
                 f"{volatile[0]}() gives another answer each time, so a view with it cannot be maintained",
                 hint="Store its value in a column when the row is written.",
             )
-        plan = self.binder.plan(sql)
+        with advising(self.binder, sql):
+            plan = self.binder.plan(sql)
         schema = _view_schema(name, plan.schema, columns)
         depends = frozenset(fold(n) for n in self.binder.references(sql))
         registry = self.registry if self._share else Registry()
         builder = Builder(self.circuit, registry, self.source, self._estimator())
-        root = builder.build(plan)
+        with advising(self.binder, sql):
+            root = builder.build(plan)
         try:
             epoch = self._fill(builder, root, schema.types)
         except PenstockError as error:
