@@ -54,7 +54,5 @@ def _called(texts: Sequence[str]) -> tuple[list[str], set[str]]:
         tokens = [t for t in tokenize(text) if t.kind not in ("space", "comment")]
         words |= {fold(t.text) for t in tokens if t.kind == "word"}
         pairs = pairwise(tokens)
-        called += [
-            fold(unquote(a)) for a, b in pairs if a.kind in ("word", "quoted") and b.keyword == "("
-        ]
+        called += [fold(unquote(a)) for a, b in pairs if a.kind in ("word", "quoted") and b.keyword == "("]
     return called, words
