@@ -106,7 +106,7 @@ def test_plain_views_in_any_order_and_with_names(flow: RestartingFlow) -> None:
     assert flow.sql("SELECT * FROM one").column_names == ["p", "y"]
     assert flow.sql("SELECT * FROM three").to_pylist() == [{"s": 2}]
     assert flow.sql("DESCRIBE two").num_rows == 2
-    with pytest.raises(penstock.PenstockError, match="depends on it"):
+    with pytest.raises(penstock.PenstockError, match="depend on it"):
         flow.sql("DROP VIEW one")
     flow.sql("DROP TABLE t CASCADE")
     assert not list(flow._core.catalog)

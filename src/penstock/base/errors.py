@@ -264,6 +264,12 @@ class TransactionError(PenstockError):
     sqlstate = "25000"
 
 
+class ActiveTransaction(TransactionError):
+    """A statement that belongs outside, in a transaction."""
+
+    sqlstate = "25001"
+
+
 class ReadOnlyTransaction(TransactionError):
     """A change in a transaction that said it would make none."""
 

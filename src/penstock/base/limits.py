@@ -79,7 +79,8 @@ AS_OF_MAX = 50
 # A value in an error message is cut after this many characters.
 ERROR_VALUE_LENGTH_MAX = 60
 
-# An UPDATE or DELETE that names at most this many keys looks them up; one with more scans.
+# An UPDATE or DELETE whose WHERE names at most this many keys (=, IN, OR, or a range of whole numbers) looks them up;
+# one with more scans.
 POINT_KEYS_MAX = 10_000
 
 # Rows of a table that are looked at to estimate how many different values its columns have.

@@ -30,6 +30,7 @@ from penstock.circuit.operators.threshold_join import ThresholdJoin
 from penstock.circuit.operators.top_k import TopK
 from penstock.circuit.operators.union import Union
 from penstock.evaluate.render import readable
+from penstock.evaluate.spoken_names import SpokenNames
 from penstock.plan import nodes as p
 from penstock.plan.expr import Call, Col, Const, Expr, columns_of, rewrite_columns
 from penstock.plan.show import text
@@ -91,6 +92,7 @@ class Builder:
         self.registry = registry.copy()
         self.new: dict[int, CircuitNode] = {}
         self.widened: dict[int, CircuitNode] = {}
+        self._spoken = SpokenNames()
 
     # -- nodes -----------------------------------------------------------------------------
 
@@ -152,11 +154,11 @@ class Builder:
         return self._of(plan, Constant(plan.types, plan.rows), [], [], f"{len(plan.rows)} rows")
 
     def _project(self, plan: p.Project) -> int:
-        operator = Map(plan.exprs, plan.input.schema.names)
+        operator = Map(plan.exprs, self._spoken.of(plan.input))
         return self._of(plan, operator, [self.build(plan.input)], [], ", ".join(text(e) for e in plan.exprs))
 
     def _filter(self, plan: p.Filter) -> int:
-        operator = Filter(plan.predicate, plan.input.schema.names)
+        operator = Filter(plan.predicate, self._spoken.of(plan.input))
         return self._of(plan, operator, [self.build(plan.input)], [], text(plan.predicate))
 
     def _union(self, plan: p.Union) -> int:
@@ -184,8 +186,8 @@ class Builder:
 
     def _aggregate(self, plan: p.Aggregate) -> int:
         types = plan.input.schema.types
-        names = plan.input.schema.names
-        inputs, keys, all_names = [self.build(plan.input)], [plan.keys], [names]
+        names, spoken = plan.input.schema.names, self._spoken.of(plan.input)
+        inputs, keys, all_names = [self.build(plan.input)], [plan.keys], [spoken]
         branches: dict[tuple[Expr, Expr | None], int] = {}
         aggs = []
         for agg in plan.aggs:
@@ -198,7 +200,7 @@ class Builder:
                 place = branches[agg.arg, agg.filter] = len(inputs)
                 inputs.append(self.build(_distinct_branch(plan, agg)))
                 keys.append(tuple(range(len(plan.keys))))
-                all_names.append((*(names[k] for k in plan.keys), "value"))
+                all_names.append((*(spoken[k] for k in plan.keys), "value"))
             aggs.append(AggregateInput(agg, Col(agg.arg.type, len(plan.keys)), None, place))
         operator = Aggregate([types[k] for k in plan.keys], keys, aggs, all_names)
         shown = [
@@ -288,23 +290,23 @@ class Builder:
         arranged, places = self.arrange(part, step.key, step.not_null)
         after = have + [offset + i for i in range(len(part.schema.types))]
         place = {position: i for i, position in enumerate(after)}
-        names = plan.schema.names
+        names, spoken = plan.schema.names, self._spoken.of(plan)
         filters = tuple(rewrite_columns(f, lambda c: Col(c.type, place[c.index])) for f in step.filters)
         probe = tuple(have.index(position) for position in step.probe)
         nullable = tuple(probe[i] for i, k in enumerate(step.key) if k in step.not_null)
         signature = ("look_up", current, arranged, step.sees_new, probe, nullable, tuple(places), filters)
 
         def make() -> int:
-            shown = [names[a] for a in after]
-            operator = LookUp(probe, nullable, places, filters, shown)
+            said = [spoken[a] for a in after]
+            operator = LookUp(probe, nullable, places, filters, said)
             types = [plan.schema.types[a] for a in after]
             by = " and ".join(
                 f"{names[a]} = {part.schema.names[b]}" for a, b in zip(step.probe, step.key, strict=True)
             )
-            where = " and ".join(readable(f, shown) for f in filters)
+            where = " and ".join(readable(f, said) for f in filters)
             label = f"{by or 'every row'}{where and f' where {where}'} ({'new' if step.sees_new else 'old'})"
             inputs = [current, arranged] if step.sees_new else [current]
-            return self._add(operator, inputs, [arranged], types, shown, label)
+            return self._add(operator, inputs, [arranged], types, [names[a] for a in after], label)
 
         return self._shared(signature, make), after
 
@@ -377,7 +379,12 @@ class Builder:
         bound = threshold(plan) if kind == "semi" else None
         if bound is not None:
             compared = ThresholdJoin(
-                types, bound.value, bound.comparison, bound.bound, names, plan.right.schema.names
+                types,
+                bound.value,
+                bound.comparison,
+                bound.bound,
+                self._spoken.of(plan.left),
+                self._spoken.of(plan.right),
             )
             return self._add(compared, [left, right], [], types, names, label)
         equality = (
@@ -401,7 +408,9 @@ class Builder:
                 condition,
                 lambda c: c if c.index < width else Col(c.type, width + right_places[c.index - width]),
             )
-        all_names = [*plan.left.schema.names, *self.node(right_arranged).names]
+        all_names = [*self._spoken.of(plan.left), *self.node(right_arranged).names]
+        for place, name in zip(right_places, self._spoken.of(plan.right), strict=True):
+            all_names[width + place] = name
         match = MatchJoin(
             kind,
             plan.left.schema.types,

@@ -93,9 +93,24 @@ def describe(
         found = re.search(pattern, message, re.DOTALL)
         if found:
             groups = [g or "" for g in found.groups()]
-            return error_class(text.format(*groups), hint=fixed_hint or _hint(message), position=where)
+            hint = fixed_hint or _hint(message)
+            if hint is not None and error_class is e.UndefinedTable:
+                hint = _relation_hint(hint, groups[0], sql)
+            return error_class(text.format(*groups), hint=hint, position=where)
     error_class = _class_of(kind, message, where, sql)
-    return error_class(_first_sentence(message), hint=_hint(message), position=where)
+    text = _first_sentence(message)
+    return error_class(text, hint=_hint(message) or _advice(error_class, text), position=where)
+
+
+def _advice(error_class: type[e.PenstockError], text: str) -> str | None:
+    """What to do about an error on which DuckDB has nothing to say."""
+    if error_class in (e.InvalidValue, e.InvalidDatetimeFormat, e.DatetimeOutOfRange):
+        return "Give a value of that type, or use TRY_CAST, which gives NULL for what is none."
+    if error_class is e.CannotCast:
+        return "There is no cast between these types: compute the value with a function."
+    if text.startswith("syntax error at or near"):
+        return "Something before it, or after it, is missing or misspelt; a reserved word as a name needs double quotes."
+    return "See whether something is missing or misspelt." if error_class is e.SqlSyntaxError else None
 
 
 def _class_of(kind: str, message: str, where: int | None, sql: str | None) -> type[e.PenstockError]:
@@ -142,6 +157,20 @@ def _hint(message: str) -> str | None:
         return "Add an explicit cast, such as CAST(x AS BIGINT)."
     found = re.search(r"^(Either .+)$", message, re.MULTILINE)
     return found[1] if found else None
+
+
+def _relation_hint(hint: str, name: str, sql: str | None) -> str:
+    """A relation that may be meant: one of the user's, or of schema penstock, and not of those that DuckDB has.
+
+    >>> _relation_hint('Did you mean "pg_sequence"?', "seq", "SELECT * FROM seq")
+    'SHOW TABLES and SHOW VIEWS say what there is.'
+    """
+    hint = re.sub(r'"penstock rows of (.+?)"', r'"\1"', hint)  # as readers call them inside
+    if re.search(r'"(?:pg_|duckdb_|sqlite_|pragma_|information_schema\b|pg_catalog\b|system\b)', hint):
+        return "SHOW TABLES and SHOW VIEWS say what there is."
+    if sql is not None and f"penstock.{name}".lower() in sql.lower():
+        hint = re.sub(r'"(?!penstock\.)', '"penstock.', hint, count=1)
+    return hint
 
 
 def _alternatives(names: str) -> str:

@@ -41,7 +41,7 @@ def accept(table: Table, delta: ZSet, pending: ZSet | None = None) -> tuple[ZSet
     whole = delta if pending is None else union([pending, delta])
     if table.keyed is None:
         return _accept_bag(table, whole), None
-    return accept_one(table, whole) or _accept_keyed(table, whole)
+    return accept_one(table, whole) or _accept_keyed(table, whole, delta, pending)
 
 
 def _check_values(table: Table, delta: ZSet) -> None:
@@ -58,7 +58,10 @@ def _check_values(table: Table, delta: ZSet) -> None:
         failed = ~result.values if result.valid is None else result.valid & ~result.values
         if failed.any():
             row = describe_row(table, added, int(np.flatnonzero(failed)[0]))
-            raise CheckViolation(f'a row of "{table.name}" breaks CHECK ({text}): {row}')
+            raise CheckViolation(
+                f'a row of "{table.name}" breaks CHECK ({text}): {row}',
+                hint="Give values for which it holds.",
+            )
 
 
 def _accept_bag(table: Table, delta: ZSet) -> ZSet:
@@ -78,8 +81,9 @@ def _accept_bag(table: Table, delta: ZSet) -> ZSet:
     return rows
 
 
-def _accept_keyed(table: Table, delta: ZSet) -> tuple[ZSet, Batch]:
-    """A table with a key: after the epoch each key has one row at most, and what goes was there."""
+def _accept_keyed(table: Table, delta: ZSet, given: ZSet, pending: ZSet | None) -> tuple[ZSet, Batch]:
+    """A table with a key: after the epoch each key has one row at most, and what goes was there. `given` is what the
+    delta adds to what is pending."""
     assert table.keyed is not None
     batch, starts, tidy = _by_key(table, delta)
     owners, missing = _look_up(table, batch, starts) if tidy else (starts, starts)
@@ -94,7 +98,8 @@ def _accept_keyed(table: Table, delta: ZSet) -> tuple[ZSet, Batch]:
     over = np.flatnonzero(balance > 1)
     if len(over):
         first = int(starts[over[0]])
-        raise _duplicate(table, batch.zset(), first + int(batch.weights[first] < 0))
+        row = batch.zset().take(np.array([first + int(batch.weights[first] < 0)]))
+        raise _duplicate(table, row, given, pending)
     return batch.zset(), batch
 
 
@@ -231,12 +236,25 @@ def missing_row(table: Table, rows: ZSet, which: np.ndarray) -> MissingRow:
     )
 
 
-def _duplicate(table: Table, rows: ZSet, row: int) -> UniqueViolation:
-    one = rows.take(np.array([row]))
+def _duplicate(table: Table, one: ZSet, given: ZSet, pending: ZSet | None) -> UniqueViolation:
+    """The key of this row is there already, or comes twice, the row that had it being gone."""
     names = [table.schema.names[k] for k in table.key]
     values = [shorten(one.columns[k].to_pylist()[0]) for k in table.key]
     key = ", ".join(f"{n} = {v}" for n, v in zip(names, values, strict=True))
+    if not len(rows_at(table, one, pending)) or _removes(table, one, given):
+        return UniqueViolation(
+            f'two rows that the change gives to table "{table.name}" have the same key ({key})',
+            hint="Give each row a key of its own.",
+        )
     return UniqueViolation(
         f'table "{table.name}" already has a row with the key ({key})',
         hint='Use INSERT ... ON CONFLICT, or mode="upsert" for tick().',
     )
+
+
+def _removes(table: Table, one: ZSet, delta: ZSet) -> bool:
+    """Whether a delta takes away a row with the key of this one."""
+    gone = delta.filter(delta.weights < 0)
+    both = union([one.select(table.key), gone.select(table.key)])
+    member = group_rows(both.columns, len(both)).member_of(len(both))
+    return bool((member[1:] == member[0]).any())

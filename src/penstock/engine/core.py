@@ -37,6 +37,7 @@ from penstock.engine.catalog import (
 )
 from penstock.engine.error_places import positions_from
 from penstock.engine.frames import Frame
+from penstock.engine.instead import advising
 from penstock.engine.plain_dicts import WEIGHT
 from penstock.engine.read import Reader
 from penstock.engine.row_check import RowCheck
@@ -318,14 +319,16 @@ class Core:
                 f"{volatile[0]}() gives another answer each time, so a view with it cannot be maintained",
                 hint="Store its value in a column when the row is written.",
             )
-        plan = self.binder.plan(sql)
+        with advising(self.binder, sql):
+            plan = self.binder.plan(sql)
         schema = _view_schema(name, plan.schema, columns)
         if like is None:  # one that was made when the name was free stays
             check_not_weight(name, schema)
         depends = frozenset(fold(n) for n in self.binder.references(sql))
         registry = self.registry if self._share else Registry()
         builder = Builder(self.circuit, registry, self.source, self._estimator())
-        root = builder.build(plan)
+        with advising(self.binder, sql):
+            root = builder.build(plan)
         try:
             epoch = self._fill(builder, root, schema.types)
         except PenstockError as error:
@@ -390,10 +393,7 @@ class Core:
         """Remove a relation and, with cascade, what is built on it."""
         dependents = self.catalog.dependents(relation.name)
         if dependents and not cascade:
-            names = ", ".join(f'{r.kind} "{r.name}"' for r in dependents)
-            raise DependentObjects(
-                f'cannot drop {relation.kind} "{relation.name}": {names} depends on it', hint="Add CASCADE."
-            )
+            raise _needed("drop", relation, dependents, "Add CASCADE.")
         dropped = [*dependents, relation]
         for gone in dropped:
             self.reader.drop(gone.name)
@@ -401,6 +401,14 @@ class Core:
             self.catalog.remove(gone.name)
         self._sweep()
         return dropped
+
+    def drop_for_replacement(self, relation: Relation) -> None:
+        """Remove a relation that another of its name takes the place of."""
+        dependents = self.catalog.dependents(relation.name)
+        if dependents:
+            drops = "; ".join(f"DROP {r.kind.upper()} {quote(r.name)}" for r in dependents)
+            raise _needed("replace", relation, dependents, f"Drop what depends on it first: {drops}.")
+        self.drop(relation, cascade=False)
 
     def _sweep(self) -> None:
         """Remove the nodes that nothing needs any more."""
@@ -478,3 +486,11 @@ def check_not_weight(relation: str, schema: Schema) -> None:
                 f'"{relation}" cannot have a column "{column}": in deltas and watches that is the weight of a row',
                 hint="Give it another name, such as weight.",
             )
+
+
+def _needed(verb: str, relation: Relation, dependents: Sequence[Relation], hint: str) -> DependentObjects:
+    names = ", ".join(f'{r.kind} "{r.name}"' for r in dependents)
+    depend = "depends" if len(dependents) == 1 else "depend"
+    return DependentObjects(
+        f'cannot {verb} {relation.kind} "{relation.name}": {names} {depend} on it', hint=hint
+    )

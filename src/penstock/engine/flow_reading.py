@@ -141,7 +141,10 @@ class ReadingSide(StatusSide):
             self._check_open()
             relation = self._core.catalog.get(name)
             if not isinstance(relation, MaterializedView):
-                raise WrongObjectType(f'"{relation.name}" is a {relation.kind}, not a materialized view')
+                raise WrongObjectType(
+                    f'"{relation.name}" is a {relation.kind}, not a materialized view',
+                    hint=f"Explain a materialized view, or a query: EXPLAIN INCREMENTAL SELECT * FROM {quote(relation.name)}.",
+                )
             if not estimate:
                 return explain_in(self._core, relation)
             if isinstance(self._store, Follower):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import product
+from typing import Any
 
 import numpy as np
 
 from penstock.base.errors import PenstockError
 from penstock.base.limits import POINT_KEYS_MAX
 from penstock.engine.catalog import Table
-from penstock.plan.expr import Call, Col, Const, conjuncts
+from penstock.plan.named import named_values
 from penstock.plan.nodes import Filter, Node, Scan
 from penstock.plan.tree import walk
 from penstock.sql.bind import Binder
@@ -32,40 +32,21 @@ def named_keys(binder: Binder, table: Table, sql: str) -> ZSet | None:
     return _as_rows(table, keys)
 
 
-def _keys(plan: Node, table: Table) -> list[tuple[Const, ...]] | None:
+def _keys(plan: Node, table: Table) -> list[tuple[Any, ...]] | None:
     scans = [n for n in walk(plan) if isinstance(n, Scan) and fold(n.table) == fold(table.name)]
     filters = [n for n in walk(plan) if isinstance(n, Filter) and n.input in scans]
     if len(scans) != 1 or len(filters) != 1:
         return None
-    choices: dict[int, list[Const]] = {}
-    for term in conjuncts(filters[0].predicate):
-        found = _constants(term)
-        if found is not None:
-            choices.setdefault(scans[0].columns[found[0]], found[1])
-    if not all(k in choices for k in table.key):
+    places = {position: index for index, position in enumerate(scans[0].columns)}
+    if not all(k in places for k in table.key):
         return None
-    size = 1
-    for k in table.key:
-        size *= len(choices[k])
-    return list(product(*(choices[k] for k in table.key))) if size <= POINT_KEYS_MAX else None
+    return named_values(filters[0].predicate, [places[k] for k in table.key], POINT_KEYS_MAX)
 
 
-def _constants(term: object) -> tuple[int, list[Const]] | None:
-    """(column, constants) for `column = constant` and `column IN (constants)`."""
-    if not isinstance(term, Call) or term.name not in ("=", "in"):
-        return None
-    first, *rest = term.args
-    if isinstance(first, Const) and term.name == "=":
-        first, rest = rest[0], [first]
-    if not isinstance(first, Col) or not all(isinstance(c, Const) and c.type == first.type for c in rest):
-        return None
-    return first.index, [c for c in rest if isinstance(c, Const) and c.value is not None]
-
-
-def _as_rows(table: Table, keys: list[tuple[Const, ...]]) -> ZSet:
+def _as_rows(table: Table, keys: list[tuple[Any, ...]]) -> ZSet:
     columns = [nulls(t, len(keys)) for t in table.schema.types]
     for place, position in enumerate(table.key):
         type = table.schema.types[position]
         if keys:
-            columns[position] = concat([constant(type, key[place].value, 1) for key in keys])
+            columns[position] = concat([constant(type, key[place], 1) for key in keys])
     return ZSet(tuple(columns), np.ones(len(keys), np.int64))

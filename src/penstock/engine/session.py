@@ -29,6 +29,7 @@ from penstock.engine.session_queries import QuerySide
 from penstock.engine.session_reader import SessionReader
 from penstock.engine.session_rights import RightsSide
 from penstock.engine.session_transactions import TransactionSide
+from penstock.engine.similar_names import suggesting
 from penstock.engine.system.shown import may_mention
 from penstock.engine.token import Token
 from penstock.engine.transaction import Transaction
@@ -94,6 +95,7 @@ class Session(QuerySide, TransactionSide, RightsSide, CancelSide):
         self._arrived_us = 0
         self.isolation = "read committed"
         self.transaction = None
+        self.aborted = False
         self.last_commit = 0  # the epoch of its newest commit
         self._level = self.isolation
         self._savepoints = []
@@ -113,7 +115,9 @@ class Session(QuerySide, TransactionSide, RightsSide, CancelSide):
         """What the session is about, in Postgres's words."""
         if self.running is not None:
             return "active"
-        return "idle" if self.transaction is None else "idle in transaction"
+        if self.transaction is None:
+            return "idle"
+        return "idle in transaction (aborted)" if self.aborted else "idle in transaction"
 
     # -- statements ------------------------------------------------------------------------
 
@@ -133,7 +137,8 @@ class Session(QuerySide, TransactionSide, RightsSide, CancelSide):
         if not isinstance(sql, str):
             raise SqlSyntaxError(f"SQL is text, not {type(sql).__name__}")
         self.not_cancelled()
-        return self._execute(sql, parameters, commit)
+        with self._aborting():
+            return self._execute(sql, parameters, commit)
 
     def _execute(
         self, sql: str, parameters: Parameters | None = None, commit: str | None = None
@@ -215,7 +220,8 @@ class Session(QuerySide, TransactionSide, RightsSide, CancelSide):
         before = self.running, self.running_since_us
         self.running, self.running_since_us = kind, self._flow.meter.clock_us()
         try:
-            yield
+            with suggesting(self._flow._core.catalog):
+                yield
         except PenstockError as error:
             self._flow.meter.error(error)
             raise
@@ -261,6 +267,10 @@ class Session(QuerySide, TransactionSide, RightsSide, CancelSide):
     def start(self, sql: str, s: st.Statement, values: Sequence[Any] = ()) -> Answer:
         """Run one statement, `s` of `sql`. The rows of a query may come as a stream. Whoever calls has said when it
         began, with `not_cancelled`: a cancel request that has come since then holds."""
+        with self._aborting():
+            return self._start(sql, s, values)
+
+    def _start(self, sql: str, s: st.Statement, values: Sequence[Any]) -> Answer:
         if not isinstance(s, st.Query) or s.as_of or self._readers is None:
             return (self._execute(sql, values) if values else self.run_parsed([s]))[-1]
         found = None if may_mention(s.text.text) else self.at_once(s, values)
@@ -284,6 +294,8 @@ class Session(QuerySide, TransactionSide, RightsSide, CancelSide):
         """Before anything is read or done for a statement: may it be run at all? None: whoever calls has asked, or only
         wants to know what it would give."""
         self._flow._check_open()
+        if not ends:
+            self.check_not_aborted()
         if s is not None:
             self._rights.check(self._flow._core, self.role, s)
         if self.transaction is not None and not ends:

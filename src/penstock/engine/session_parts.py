@@ -24,6 +24,7 @@ class SessionParts(ABC):
     role: str | None  # None: the program that has the flow open, which may do everything
     statements: int
     transaction: Transaction | None
+    aborted: bool  # a statement of the open transaction has failed
     isolation: str  # of transactions that do not say
     on_cancel: Callable[[], None]  # wakes whoever waits for us
     _flow: Flow

@@ -15,6 +15,7 @@ from penstock.engine.session_answer import Answer, answer_of
 from penstock.engine.session_cancel import CancelSide
 from penstock.engine.session_rights import RightsSide
 from penstock.engine.session_transactions import TransactionSide
+from penstock.engine.similar_names import suggesting
 from penstock.engine.stream import Stream
 from penstock.engine.subscription import Subscription, subscribe
 from penstock.engine.system.shown import may_mention
@@ -83,6 +84,7 @@ class QuerySide(TransactionSide, RightsSide, CancelSide):
         if not may_mention(text) or not self.is_superuser:
             return None
         flow.check_not_closed()
+        self.check_not_aborted()
         reader = self._readers.take()
         try:
             system = reader.at_any_time(text)
@@ -124,7 +126,8 @@ class QuerySide(TransactionSide, RightsSide, CancelSide):
         """The parameters of one statement, of which the types of some are given, and its columns."""
         with self._flow._lock:
             self._begin_statement(None, ends=True)
-            return describe(self._flow._core, sql, types, self._columns, self._flow._past)
+            with suggesting(self._flow._core.catalog):
+                return describe(self._flow._core, sql, types, self._columns, self._flow._past)
 
     def catalog_state(self) -> tuple[object, int]:
         """Differs from before if a description may differ."""

@@ -16,11 +16,18 @@ What a transaction sees, and when it is refused:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pyarrow as pa
 
-from penstock.base.errors import InvalidOption, TransactionError, UndefinedSavepoint
+from penstock.base.errors import (
+    ActiveTransaction,
+    InvalidOption,
+    TransactionError,
+    TransactionFailed,
+    UndefinedSavepoint,
+)
 from penstock.engine import statements as run
 from penstock.engine.read import RowsOf
 from penstock.engine.session_parts import SessionParts
@@ -43,6 +50,7 @@ class TransactionSide(SessionParts):
 
     def view(self) -> Transaction:
         """How the flow looks to this session."""
+        self.check_not_aborted()
         return self.transaction if self.transaction is not None else Transaction(self._flow._core)
 
     def change(self, work: Callable[[Transaction], pa.Table]) -> pa.Table:
@@ -57,7 +65,7 @@ class TransactionSide(SessionParts):
     def begin(self, read_only: bool = False, isolation: str | None = None) -> None:
         """BEGIN."""
         if self.transaction is not None:
-            raise TransactionError("a transaction is open already", hint="COMMIT or ROLLBACK first.")
+            raise ActiveTransaction("a transaction is open already", hint="COMMIT or ROLLBACK first.")
         self.transaction = Transaction(self._flow._core, read_only, several=True)
         self._level = isolation or self.isolation
         self._savepoints.clear()
@@ -76,9 +84,32 @@ class TransactionSide(SessionParts):
         _check_isolation(level)
         self._level = level
 
+    def abort(self) -> None:
+        """A statement has failed, and with it the open transaction: until its end nothing else is accepted."""
+        self.aborted = self.transaction is not None
+
+    def check_not_aborted(self) -> None:
+        if self.aborted:
+            raise TransactionFailed(
+                "current transaction is aborted, commands ignored until end of transaction block",
+                hint="ROLLBACK, or ROLLBACK TO a savepoint.",
+            )
+
+    @contextmanager
+    def _aborting(self) -> Iterator[None]:
+        """Around a statement."""
+        try:
+            yield
+        except ActiveTransaction:
+            raise  # Postgres only warns, and the transaction goes on
+        except BaseException:
+            self.abort()
+            raise
+
     def rollback(self) -> None:
         """Forget the open transaction, if there is one."""
         self.transaction = None
+        self.aborted = False
         self._savepoints.clear()
 
     def _transact(self, s: st.Statement) -> pa.Table:
@@ -90,8 +121,9 @@ class TransactionSide(SessionParts):
             raise TransactionError("there is no transaction to end", hint="BEGIN one first.")
         if isinstance(s, (st.Savepoint, st.Release, st.RollbackTo)):
             return self._savepoint(s, transaction)
+        aborted = self.aborted
         self.rollback()
-        if isinstance(s, st.Rollback):
+        if aborted or isinstance(s, st.Rollback):  # Postgres answers to COMMIT with this tag, too
             return run.status("ROLLBACK")
         transaction.refresh(self._flow._core)
         self._flow._commit(transaction, self._arrived_us)
@@ -109,6 +141,7 @@ class TransactionSide(SessionParts):
             return run.status("RELEASE")
         transaction.go_back(self._savepoints[places[-1]][1])
         del self._savepoints[places[-1] + 1 :]
+        self.aborted = False
         return run.status("ROLLBACK")
 
     def set_isolation(self, level: str) -> None:

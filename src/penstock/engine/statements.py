@@ -187,7 +187,7 @@ def _drop_for_replacement(core: Core, name: str, kind: type) -> None:
         return
     if not isinstance(found, kind):
         raise WrongObjectType(f'"{found.name}" is a {found.kind}')
-    core.drop(found, cascade=False)
+    core.drop_for_replacement(found)
 
 
 def drop(core: Core, s: st.Drop) -> list[str]:

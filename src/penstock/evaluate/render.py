@@ -191,25 +191,26 @@ def readable(expr: Expr, names: Sequence[str] | None = None) -> str:
     'price / quantity'
     """
     if isinstance(expr, Call) and expr.name in ("cast", "try_cast"):
-        return f"{expr.name.upper()}({_spoken(expr.args[0], names)} AS {expr.type.duck})"
-    return _spoken(expr, names)
+        return f"{expr.name.upper()}({spoken(expr.args[0], names)} AS {expr.type.duck})"
+    return spoken(expr, names)
 
 
-def _spoken(expr: Expr, names: Sequence[str] | None, nested: bool = False) -> str:
+def spoken(expr: Expr, names: Sequence[str] | None, nested: bool = False) -> str:
+    """The same without the outermost cast; in parentheses, if it needs them where it stands inside another."""
     if isinstance(expr, Col):
         return names[expr.index] if names is not None and expr.index < len(names) else f"#{expr.index}"
     if isinstance(expr, Const):
         return _spoken_constant(expr.type, expr.value)
     assert isinstance(expr, Call)
     if expr.name in ("cast", "try_cast"):
-        return _spoken(expr.args[0], names, nested)
+        return spoken(expr.args[0], names, nested)
     if expr.name in _INFIX and len(expr.args) >= 2:
         operator = _SPOKEN.get(expr.name, expr.name)
-        text = f" {operator} ".join(_spoken(a, names, True) for a in expr.args)
+        text = f" {operator} ".join(spoken(a, names, True) for a in expr.args)
         return f"({text})" if nested else text
-    args = [_spoken(a, names) for a in expr.args]
+    args = [spoken(a, names) for a in expr.args]
     if expr.name == "-":
-        return f"-{_spoken(expr.args[0], names, True)}"
+        return f"-{spoken(expr.args[0], names, True)}"
     form = _FORMS.get(expr.name)
     if form is not None:
         text = form(expr, args)

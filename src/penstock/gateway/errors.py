@@ -77,12 +77,6 @@ class NoTransaction(TransactionError):
     sqlstate = "25P01"
 
 
-class ActiveTransaction(TransactionError):
-    """A statement that belongs outside, in a transaction."""
-
-    sqlstate = "25001"
-
-
 class UndefinedSetting(PenstockError):
     """SET or SHOW of a setting that is not known."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.base.errors import InvalidOption, PenstockError
+from penstock.base.errors import ActiveTransaction, InvalidOption, PenstockError
 from penstock.gateway import backend as b
 from penstock.gateway import commands as c
 from penstock.gateway.catalog.query import CatalogQuery
@@ -15,7 +15,6 @@ from penstock.gateway.channels import Letter
 from penstock.gateway.command import Command
 from penstock.gateway.copy_command import Copy
 from penstock.gateway.errors import (
-    ActiveTransaction,
     DuplicateCursor,
     NoTransaction,
     UndefinedCursor,

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import pyarrow as pa
 
-from penstock.base.errors import PenstockError, SqlSyntaxError, TransactionError, TransactionFailed
+from penstock.base.errors import ActiveTransaction, PenstockError, SqlSyntaxError, TransactionError
 from penstock.base.limits import ENCODE_ROWS_MAX
 from penstock.engine.access import SUPERUSER
 from penstock.engine.at_once import Found
@@ -19,7 +19,6 @@ from penstock.gateway.channels import Channels, Letter, Mailbox, Outbox
 from penstock.gateway.command import Command
 from penstock.gateway.copy_command import Copy
 from penstock.gateway.errors import (
-    ActiveTransaction,
     NoTransaction,
     NotSupported,
     UndefinedCursor,
@@ -77,12 +76,16 @@ class Work:
         self._told = session.last_commit  # the commit of which the client knows the token
         self.statements: dict[str, Prepared] = {}
         self.portals: dict[str, Portal] = {}
-        self.failed = False  # a statement of the open transaction has failed
         self.implicit = False  # the transaction is that of one Query message with several statements
         self._prepared: Remembered[tuple[str, tuple[int, ...]], Prepared] = Remembered()
         self._prepared_for: tuple[object, int] | None = None  # the state of the catalog
         self.reports: list[bytes] = []  # settings that have changed with the end of a transaction
         self.offset = 0  # where the statement that runs begins in the text that the client sent
+
+    @property
+    def failed(self) -> bool:
+        """A statement of the open transaction has failed."""
+        return self.session.aborted
 
     @property
     def status(self) -> str:
@@ -97,7 +100,7 @@ class Work:
         """Several statements in one text are one transaction."""
         if self.session.transaction is None:
             self.session.begin()
-            self.implicit, self.failed = True, False
+            self.implicit = True
 
     def end_implicit(self) -> None:
         if self.implicit:
@@ -142,20 +145,15 @@ class Work:
         if self.implicit:
             self.session.rollback()
             self.implicit = False
-        self.failed = self.session.transaction is not None
+        self.session.abort()
         if not self.failed:
             self._ended(committed=False)
             self.forget_portals()
 
     def check_not_failed(self, statement: st.Statement | None) -> None:
         """In a failed transaction only its end is accepted."""
-        if self.session.transaction is None:
-            self.failed = False
-        if self.failed and not isinstance(statement, _ENDS):
-            raise TransactionFailed(
-                "current transaction is aborted, commands ignored until end of transaction block",
-                hint="ROLLBACK.",
-            )
+        if not isinstance(statement, _ENDS):
+            self.session.check_not_aborted()
 
     def _transact(self, s: st.Statement, portal: Portal) -> None:
         session = self.session
@@ -178,16 +176,13 @@ class Work:
             )
             return
         if isinstance(s, (st.Commit, st.Rollback)):
-            portal.tag = "COMMIT" if isinstance(s, st.Commit) and not self.failed else "ROLLBACK"
-            failed, self.failed, self.implicit = self.failed, False, False
+            self.implicit = False
+            portal.tag = "COMMIT" if isinstance(s, st.Commit) else "ROLLBACK"
             if not is_open:
                 portal.notices.append(Notice("there is no transaction in progress", NoTransaction.sqlstate))
             if session.transaction is None:
                 return
-            if failed:
-                session.rollback()
-            else:
-                session.execute(portal.prepared.sql)
+            portal.tag = session.execute(portal.prepared.sql)[-1].tag
             self._ended(committed=portal.tag == "COMMIT")
             return
         if not is_open:
@@ -198,7 +193,6 @@ class Work:
         if isinstance(s, st.Savepoint):
             self.outbox.mark(s.name)
         if isinstance(s, st.RollbackTo):
-            self.failed = False
             self.outbox.go_back(s.name)
 
     # -- statements ------------------------------------------------------------------------

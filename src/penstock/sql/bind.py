@@ -11,7 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.base.errors import BindError, LimitExceeded, NotMaintainable, PenstockError, UndefinedTable
+from penstock.base.errors import (
+    BindError,
+    GroupingError,
+    LimitExceeded,
+    NotMaintainable,
+    PenstockError,
+    UndefinedTable,
+)
 from penstock.duck.connect import DuckError, connect, describe, translate
 from penstock.plan import tree
 from penstock.plan.expr import Const, Expr
@@ -20,7 +27,9 @@ from penstock.plan.nodes import Node, Project, identity
 from penstock.plan.rules import RULES
 from penstock.plan.rules.settle_nulls import settle_keys, settle_marks
 from penstock.sql import mentions, plan_json
+from penstock.sql.as_written import as_written
 from penstock.sql.mark import marked_types
+from penstock.sql.read_aggregate import MAINTAINED
 from penstock.sql.read_plan import ROWID, read_plan
 from penstock.sql.read_types import Json, Unreadable, read_type
 from penstock.zset.types import INTEGER, Schema
@@ -173,6 +182,10 @@ class Binder:
                 raise LimitExceeded("the query is nested too deeply", hint="Split it into views.") from None
         raise NotMaintainable("DuckDB gives no plan for this query", hint=f"Write it another way ({reason}).")
 
+    def name_as_written(self, error: NotMaintainable, sql: str) -> None:
+        """Let a refusal of a query's plan name what stands in the query."""
+        as_written(error, self._texts(sql, set()), self._aggregates())
+
     def marked_types(self, sql: str) -> dict[int, str]:
         """The types of the marks (see mark.py) in a query, by number."""
         try:
@@ -235,17 +248,30 @@ class Binder:
 
     def _functions(self, sql: str, seen: set[str]) -> dict[tuple[str, int], None]:
         """What the text and the texts of the views in it call."""
-        parsed = self._parsed(sql)
-        found = mentions.functions(parsed)
+        found: dict[tuple[str, int], None] = {}
+        for text in self._texts(sql, seen):
+            found |= mentions.functions(self._parsed(text))
+        return found
+
+    def _texts(self, sql: str, seen: set[str]) -> list[str]:
+        """The text, and the texts of the views in it."""
         rows = self._duck.execute(
             "SELECT lower(view_name), sql FROM duckdb_views() WHERE NOT internal"
         ).fetchall()
         views = dict(rows)
-        for name in mentions.relations(parsed):
+        texts = [sql]
+        for name in mentions.relations(self._parsed(sql)):
             if name.lower() in views and name.lower() not in seen:
                 seen.add(name.lower())
-                found |= self._functions(mentions.view_query(views[name.lower()]), seen)
-        return found
+                texts += self._texts(mentions.view_query(views[name.lower()]), seen)
+        return texts
+
+    def _aggregates(self) -> set[str]:
+        """The functions that may become an aggregate which no view can have, or several of them."""
+        rows = self._duck.execute(
+            "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type IN ('aggregate', 'macro')"
+        ).fetchall()
+        return {name for (name,) in rows} - MAINTAINED
 
     def _parsed(self, sql: str) -> Any:
         return json.loads(self._one("SELECT json_serialize_sql(?::varchar)", sql))
@@ -286,7 +312,11 @@ class Binder:
         kind, message = answer.get("error_type", ""), answer.get("error_message", "")
         if kind == "internal":
             raise Unreadable(message.split(":")[0])
-        raise describe(kind, message, answer.get("position"), sql)
+        error = describe(kind, message, answer.get("position"), sql)
+        if isinstance(error, GroupingError) and "ANY_VALUE" in (error.hint or ""):
+            # No view can have it: which value it gives depends on the order of rows.
+            error.hint = "Add it to the GROUP BY list, or take an aggregate of it, such as min or max."
+        raise error
 
     def _column_names(self, sql: str) -> tuple[str, ...]:
         try:

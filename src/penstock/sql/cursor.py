@@ -24,6 +24,27 @@ QUERY_WORDS = frozenset(("SELECT", "WITH", "VALUES", "FROM", "TABLE", "PIVOT", "
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _SHOWN_CHARS_MAX = 40
 
+# By the first word of a statement, for hints.
+FORMS = {
+    "INSERT": "INSERT INTO t (a, b) VALUES (1, 2)",
+    "UPDATE": "UPDATE t SET a = 1 WHERE id = 2",
+    "DELETE": "DELETE FROM t WHERE id = 2",
+    "TRUNCATE": "TRUNCATE TABLE t",
+    "CREATE": "CREATE TABLE t (id BIGINT PRIMARY KEY, a TEXT), or CREATE [MATERIALIZED] VIEW v AS SELECT a FROM t",
+    "DROP": "DROP TABLE t, DROP VIEW v, or DROP MATERIALIZED VIEW v",
+    "ALTER": "ALTER MATERIALIZED VIEW v SET (freshness = '1 second')",
+    "SAVEPOINT": "SAVEPOINT s",
+    "RELEASE": "RELEASE SAVEPOINT s",
+    "ROLLBACK": "ROLLBACK, or ROLLBACK TO SAVEPOINT s",
+    "BEGIN": "BEGIN ISOLATION LEVEL SERIALIZABLE",
+    "EXPLAIN": "EXPLAIN SELECT a FROM t, or EXPLAIN INCREMENTAL v",
+    "DESCRIBE": "DESCRIBE t",
+    "SHOW": "SHOW TABLES, or SHOW VIEWS",
+    "SUBSCRIBE": "SUBSCRIBE v",
+    "GRANT": "GRANT SELECT ON t TO ann",
+    "REVOKE": "REVOKE SELECT ON t FROM ann",
+}
+
 
 class Cursor:
     """Tokens from `position` up to `stop`, with the matching bracket of each opening one known."""
@@ -220,14 +241,22 @@ class Cursor:
         """Nothing may be left."""
         if not self.at_end:
             token = self.tokens[self.position]
-            raise SqlSyntaxError(f"unexpected {shown(token)}{self._after()}", position=token.offset)
+            hint = "Leave it out, or begin the next statement with a semicolon before it."
+            raise SqlSyntaxError(
+                f"unexpected {shown(token)}{self._after()}", hint=hint, position=token.offset
+            )
 
     def fail(self, expected: str, hint: str | None = None) -> NoReturn:
         """Raise 'expected INTO after INSERT at "orders"'."""
         expected = f'"{expected}"' if expected in ("(", ")", "=") else expected
         found = shown(self.tokens[self.position]) if self.position < len(self.tokens) else "the end"
         message = f"expected {expected}{self._after()} at {found}"
-        raise SqlSyntaxError(message, hint=hint, position=self.offset)
+        raise SqlSyntaxError(message, hint=hint or self._form(), position=self.offset)
+
+    def _form(self) -> str | None:
+        """How a statement that begins like this one looks."""
+        form = FORMS.get(self.tokens[0].keyword) if self.tokens else None
+        return None if form is None else f"Such a statement looks like this: {form}."
 
     def _after(self) -> str:
         if self.position == 0:
@@ -261,9 +290,14 @@ def _match_brackets(tokens: list[Token]) -> dict[int, int]:
             opened.append(index)
         elif token.keyword in (")", "]", "}"):
             if not opened or _CLOSING[tokens[opened[-1]].keyword] != token.keyword:
-                raise SqlSyntaxError(f"{shown(token)} closes nothing", position=token.offset)
+                raise SqlSyntaxError(
+                    f"{shown(token)} closes nothing",
+                    hint="Leave it out, or open it first.",
+                    position=token.offset,
+                )
             closing[opened.pop()] = index
     if opened:
         token = tokens[opened[-1]]
-        raise SqlSyntaxError(f"{shown(token)} is never closed", position=token.offset)
+        hint = f'Add "{_CLOSING[token.keyword]}" where it ends.'
+        raise SqlSyntaxError(f"{shown(token)} is never closed", hint=hint, position=token.offset)
     return closing

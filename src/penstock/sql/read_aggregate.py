@@ -21,6 +21,7 @@ _ACCEPTED = {
     "count_star", "count", "sum", "avg", "min", "max", "bool_and", "bool_or", "first", "any_value",
     "var_samp", "var_pop", "stddev_samp", "stddev_pop",
 }  # fmt: skip
+MAINTAINED = frozenset((*_ACCEPTED, *_ALIASES))  # the aggregates that a view can have, by all their names
 _NUMERIC = ("sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop")
 _MOMENTS = ("var_samp", "var_pop", "stddev_samp", "stddev_pop")
 _SAME_WHEN_DISTINCT = ("min", "max", "bool_and", "bool_or", "first", "any_value")
