@@ -8,9 +8,9 @@ import re
 import duckdb
 
 from penstock.base import errors as e
+from penstock.duck.connection import DuckConnection as DuckConnection  # part of the door
 
 DuckError = duckdb.Error
-DuckConnection = duckdb.DuckDBPyConnection
 
 # What makes DuckDB answer as Postgres does. The order matters: external access goes last, because
 # nothing can be loaded after it.
@@ -29,10 +29,10 @@ SETTINGS = (
 def connect(threads: int | None = None) -> DuckConnection:
     """A private in-memory database with the settings above.
 
-    >>> connect(threads=1).sql("SELECT 7 / 2 AS n").fetchall()
+    >>> connect(threads=1).execute("SELECT 7 / 2 AS n").fetchall()
     [(3,)]
     """
-    connection = duckdb.connect(":memory:")
+    connection = DuckConnection(duckdb.connect(":memory:"))
     for name, value in SETTINGS:
         connection.execute(f"SET {name} = {value}")
     if threads is not None:

@@ -19,6 +19,7 @@ from penstock.base.errors import (
     StateBroken,
     WrongObjectType,
 )
+from penstock.base.undivided import Undivided, interruptible
 from penstock.circuit.build import ArrangementKey, Builder, Registry, Source
 from penstock.circuit.circuit import Circuit, CircuitNode
 from penstock.circuit.estimate import Estimator
@@ -127,7 +128,8 @@ class Core:
         return {n.id for n in self.circuit.below([view.node])}
 
     def commit(self, changes: Mapping[str, Change], epoch: Epoch) -> dict[str, Rows]:
-        """Make it so: the changes of the materialized views, by name."""
+        """Make it so: the changes of the materialized views, by name. Whoever calls holds off signals, since more
+        than this belongs to an epoch."""
         try:
             self._commit_tables(changes)
             epoch.commit()
@@ -167,17 +169,18 @@ class Core:
 
     def follow(self, changes: Mapping[str, Change], views: Mapping[str, ZSet]) -> None:
         """Take over an epoch that another process worked out: rows alone, no operator runs."""
-        try:
-            self._commit_tables(changes)
-            for name, rows in views.items():
-                view = self.catalog.get(name)
-                assert isinstance(view, MaterializedView)
-                view.contents.append(rows)
-                view.version += 1
-            self.epoch += 1
-        except BaseException as error:
-            self._stop(error)
-            raise
+        with Undivided():
+            try:
+                self._commit_tables(changes)
+                for name, rows in views.items():
+                    view = self.catalog.get(name)
+                    assert isinstance(view, MaterializedView)
+                    view.contents.append(rows)
+                    view.version += 1
+                self.epoch += 1
+            except BaseException as error:
+                self._stop(error)
+                raise
 
     def _commit_views(self, epoch: Epoch) -> dict[str, Rows]:
         changed: dict[str, Rows] = {}
@@ -212,15 +215,21 @@ class Core:
 
     # -- tables ----------------------------------------------------------------------------
 
-    def create_table(self, description: TableDescription) -> Table:
-        """Add a table that the binder knows already."""
+    # Definitions are carried out with signals held off (see `DefinitionSide._defining`). Only what takes long is
+    # interruptible, and what was begun before it is taken back.
+
+    def create_table(self, description: TableDescription, trial: Table | None = None) -> Table:
+        """Add a table that the binder knows already. `trial` is one of the same text: its defaults and checks are
+        taken, since what has been dropped for this one must not be lost to a default that fails or takes long."""
         name, schema = description.name, description.schema
         try:
             check_not_weight(name, schema)
-            defaults = tuple(self._default(d, schema, i) for i, d in enumerate(description.defaults))
-            checks = tuple((text, self.compile_check(name, text)) for text in description.checks)
+            if trial is None:
+                defaults, checks = interruptible(lambda: self._constants(description))
+            else:
+                defaults, checks = trial.defaults, trial.checks
             self.reader.add_rows_relation(name, schema)
-        except PenstockError:
+        except BaseException:
             self.binder.drop(name)
             raise
         node = self.circuit.reserve()
@@ -255,6 +264,14 @@ class Core:
             id, operator, (table.node,), (), table.schema.types, table.schema.names, label, [keyed]
         )
 
+    def _constants(
+        self, description: TableDescription
+    ) -> tuple[tuple[Any, ...], tuple[tuple[str, RowCheck], ...]]:
+        """The defaults and checks of a table, worked out as far as they can be before there are rows."""
+        name, schema = description.name, description.schema
+        defaults = tuple(self._default(d, schema, i) for i, d in enumerate(description.defaults))
+        return defaults, tuple((text, self.compile_check(name, text)) for text in description.checks)
+
     def _default(self, text: str | None, schema: Schema, column: int) -> Any:
         if text is None:
             return None
@@ -286,7 +303,13 @@ class Core:
     def create_view(self, name: str, sql: str, columns: tuple[str, ...] | None) -> View:
         depends = frozenset(fold(n) for n in self.binder.references(sql))
         self.declare_view(name, sql, columns)
-        view = View(name, sql, self.reader.columns(f"SELECT * FROM {quote(name)}"), depends, columns)
+        try:
+            shown = self.reader.columns(f"SELECT * FROM {quote(name)}")
+        except BaseException:
+            self.reader.drop(name)
+            self.binder.drop(name)
+            raise
+        view = View(name, sql, shown, depends, columns)
         self.catalog.add(view)
         return view
 
@@ -298,16 +321,49 @@ class Core:
             self.binder.create_view(text)
         try:
             self.reader.add_view(name, sql, columns)
-        except PenstockError:
+        except BaseException:
             self.binder.drop(name)
             raise
 
     def create_materialized(
         self, name: str, sql: str, columns: tuple[str, ...] | None, options: dict[str, Any],
-        like: MaterializedView | None = None,
+        replaces: MaterializedView | None = None,
     ) -> MaterializedView:  # fmt: skip
-        """Plan, build and fill a materialized view; nothing is added if any of it fails. `like` is the same
-        view, which was dropped in this epoch: it goes on, with its history."""
+        """Plan, build and fill a materialized view; everything is as before if any of it fails or is stopped.
+        `replaces` is the view whose place it takes, which is dropped when the new one is complete."""
+        if replaces is not None:
+            self._check_replaceable(replaces)
+            self.binder.drop(replaces.name)  # no view can be built on the one that it replaces
+        try:
+            view, builder, epoch = interruptible(lambda: self._worked_out(name, sql, columns, options))
+            self._declare(view)
+        except BaseException:
+            if replaces is not None:
+                self.binder.add_relation(replaces.name, replaces.schema)
+                self.reader.forget(replaces)
+            raise
+        self._install(builder, epoch)
+        if replaces is not None:
+            self.reader.forget(replaces)
+            self.catalog.remove(replaces.name)
+        self.catalog.add(view)
+        if replaces is not None:
+            self._sweep()
+        return view
+
+    def _declare(self, view: MaterializedView) -> None:
+        """Tell the binder and the reader of a materialized view."""
+        self.binder.add_relation(view.name, view.schema)
+        try:
+            self.reader.add_rows_relation(view.name, view.schema)
+        except BaseException:
+            self.binder.drop(view.name)
+            raise
+
+    def _worked_out(
+        self, name: str, sql: str, columns: tuple[str, ...] | None, options: dict[str, Any]
+    ) -> tuple[MaterializedView, Builder, Epoch]:
+        """A view with its rows, and what its circuit adds; nothing of it is in the flow yet."""
         for relation in self.reader.system_relations(sql):
             raise NotMaintainable(
                 f"{SCHEMA}.{relation.name} tells of the flow itself, so a view over it cannot be maintained",
@@ -322,8 +378,7 @@ class Core:
         with advising(self.binder, sql):
             plan = self.binder.plan(sql)
         schema = _view_schema(name, plan.schema, columns)
-        if like is None:  # one that was made when the name was free stays
-            check_not_weight(name, schema)
+        check_not_weight(name, schema)
         depends = frozenset(fold(n) for n in self.binder.references(sql))
         registry = self.registry if self._share else Registry()
         builder = Builder(self.circuit, registry, self.source, self._estimator())
@@ -337,16 +392,10 @@ class Core:
         contents = Contents(f"view {name}", schema.types)
         if rows is not None:
             contents.append(rows if isinstance(rows, Scattered) else as_zset(rows))
-        self.binder.add_relation(name, schema)
-        self.reader.add_rows_relation(name, schema)
-        self._install(builder, epoch)
         view = MaterializedView(name, sql, schema, depends, plan, root, contents, options)
         view.version = 1
         view.since = self.epoch
-        if like is not None:
-            view.id, view.since, view.retain_s = like.id, like.since, like.retain_s
-        self.catalog.add(view)
-        return view
+        return view, builder, epoch
 
     def _estimator(self) -> Estimator:
         def relation(name: str) -> Table | MaterializedView:
@@ -404,11 +453,14 @@ class Core:
 
     def drop_for_replacement(self, relation: Relation) -> None:
         """Remove a relation that another of its name takes the place of."""
+        self._check_replaceable(relation)
+        self.drop(relation, cascade=False)
+
+    def _check_replaceable(self, relation: Relation) -> None:
         dependents = self.catalog.dependents(relation.name)
         if dependents:
             drops = "; ".join(f"DROP {r.kind.upper()} {quote(r.name)}" for r in dependents)
             raise _needed("replace", relation, dependents, f"Drop what depends on it first: {drops}.")
-        self.drop(relation, cascade=False)
 
     def _sweep(self) -> None:
         """Remove the nodes that nothing needs any more."""

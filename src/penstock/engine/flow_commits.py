@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.base.errors import FlowPaused, InvalidOption
+from penstock.base.undivided import Undivided
 from penstock.engine.core import Change as TableChange
 from penstock.engine.durable import Durable
 from penstock.engine.flow_parts import FlowParts
@@ -42,24 +43,24 @@ class CommitSide(FlowParts):
             if changes:
                 store.check_fits(changes, work_out())
         began = time.perf_counter()
-        placed = False
-        if changes:
-            epoch = work_out()
-            changed = self._core.commit(changes, epoch)
-            placed = epoch.placed
-        else:  # an offset without rows is an epoch too
-            self._core.epoch += 1
-            changed = {}
-        if self._store is not None:
-            self._record(changes, changed, note or {}, time.perf_counter() - began, placed)
-        elif note:
-            self._once.writes(note, self._core.epoch)
-        if self._watches or self.bell:
-            told = changed.copy()
-            for name, change in changes.items():
-                told[name] = change[0]
-            self._push(self._core.epoch, told)
-        self._measure(changes, changed, arrived_us)
+        epoch = work_out() if changes else None  # an offset without rows is an epoch too
+        with Undivided():  # until here it may be stopped, and nothing has happened
+            if epoch is not None:
+                changed = self._core.commit(changes, epoch)
+            else:
+                self._core.epoch += 1
+                changed = {}
+            if self._store is not None:
+                placed = epoch is not None and epoch.placed
+                self._record(changes, changed, note or {}, time.perf_counter() - began, placed)
+            elif note:
+                self._once.writes(note, self._core.epoch)
+            if self._watches or self.bell:
+                told = changed.copy()
+                for name, change in changes.items():
+                    told[name] = change[0]
+                self._push(self._core.epoch, told)
+            self._measure(changes, changed, arrived_us)
         return changed
 
     def _measure(self, changes: Mapping[str, TableChange], changed: dict[str, Rows], arrived_us: int) -> None:

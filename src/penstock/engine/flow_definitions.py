@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.base.errors import BindError, InvalidOption, SqlSyntaxError, TypeMismatch, UndefinedColumn
 from penstock.base.quantities import seconds
+from penstock.base.undivided import Undivided
 from penstock.engine import statements as run
 from penstock.engine.access_changes import change_access, owning
 from penstock.engine.audit_ddl import audited
@@ -84,17 +85,19 @@ class DefinitionSide(FlowParts):
 
     @contextmanager
     def _defining(self) -> Iterator[None]:
-        """Around what may change the catalog: it becomes durable as one, with the epochs it made."""
+        """Around what may change the catalog: it becomes durable as one, with the epochs it made. A signal is heard
+        when it is done, or where it says that it is interruptible."""
         if isinstance(self._store, Follower):
             raise read_only_error()
-        before = self._core.catalog.changes
-        self._pending = [] if self._store is not None else None
-        try:
-            yield
-        finally:
-            pending, self._pending = self._pending, None
-            if self._store is not None and (pending or self._core.catalog.changes != before):
-                self._store.define(pending or ())
+        with Undivided():
+            before = self._core.catalog.changes
+            self._pending = [] if self._store is not None else None
+            try:
+                yield
+            finally:
+                pending, self._pending = self._pending, None
+                if self._store is not None and (pending or self._core.catalog.changes != before):
+                    self._store.define(pending or ())
 
     def _define(self, s: st.Statement, session: Session) -> pa.Table:
         if isinstance(s, ACCESS_STATEMENTS):

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from penstock.base.errors import DuplicateObject, InvalidOption, PenstockError, SqlSyntaxError
+from penstock.base.undivided import Undivided
 from penstock.engine.as_of import Past
 from penstock.engine.catalog import View
 from penstock.engine.core import Core
@@ -37,13 +38,15 @@ def past_relations(core: Core, as_of: Sequence[AsOf], past: Callable[[], Past]) 
                 key = relation.name, history.epoch(_moment(core, item))
                 if key not in found:
                     found[key] = _rows(core, history, *key)
-                _show(core, item.stands_for, *found[key])
-                shown.append(item.stands_for)
+                with Undivided():
+                    _show(core, item.stands_for, *found[key])
+                    shown.append(item.stands_for)
         yield
     finally:
-        for name in shown:
-            core.reader.drop(name)
-            core.binder.drop(name)
+        with Undivided():
+            for name in shown:
+                core.reader.drop(name)
+                core.binder.drop(name)
 
 
 @contextmanager
@@ -70,7 +73,7 @@ def _show(core: Core, name: str, rows: pa.Table, columns: Columns) -> None:
     core.binder.add_columns(name, columns)
     try:
         core.reader.add_past(name, rows, columns)
-    except PenstockError:
+    except BaseException:
         core.binder.drop(name)
         raise
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.base.errors import PenstockError
 from penstock.base.limits import REMEMBERED_QUERIES_MAX
+from penstock.base.undivided import Undivided
 from penstock.duck.connect import DuckConnection, DuckError, connect, translate
 from penstock.engine.catalog import Catalog, MaterializedView, Relation, Table, View
 from penstock.engine.showing import Showing, arrow_table
@@ -50,11 +51,13 @@ class Reader:
     # -- the catalog's shadow --------------------------------------------------------------
 
     def add_rows_relation(self, name: str, schema: Schema) -> None:
-        """A table or materialized view: a view over an Arrow table that is exchanged as it changes."""
+        """A table or materialized view: a view over an Arrow table that is exchanged as it changes. If there is one of
+        its name it is replaced; if that fails it is still there, and shown anew when it is read."""
         self._register(
             name, pa.table([pa.nulls(0, t.arrow) for t in schema.types], names=plain_names(schema))
         )
-        self._run(f"CREATE VIEW {quote(name)} AS SELECT {column_list(schema)} FROM {quote(data_name(name))}")
+        source = quote(data_name(name))
+        self._run(f"CREATE OR REPLACE VIEW {quote(name)} AS SELECT {column_list(schema)} FROM {source}")
 
     def add_view(self, name: str, sql: str, columns: tuple[str, ...] | None) -> None:
         names = f" ({', '.join(quote(c) for c in columns)})" if columns else ""
@@ -68,7 +71,7 @@ class Reader:
         items = ", ".join(f"CAST(c{i} AS {t}) AS {quote(n)}" for i, (n, t) in enumerate(columns))
         try:
             self._run(f"CREATE VIEW {quote(name)} AS SELECT {items} FROM {quote(data_name(name))}")
-        except PenstockError:
+        except BaseException:
             del self._shown[fold(name)]
             relation = self._catalog.find(name)
             if relation is not None:
@@ -85,6 +88,11 @@ class Reader:
                 self._showing.pop(relation.id, None)
             self._duck.unregister(data_name(name))
 
+    def forget(self, relation: Table | MaterializedView) -> None:
+        """Another one takes its place, or was about to: what is remembered may be of the time without either."""
+        self._showing.pop(relation.id, None)
+        self._known.clear()
+
     # -- queries ---------------------------------------------------------------------------
 
     def query(
@@ -94,9 +102,9 @@ class Reader:
         """The answer. `rows_of` gives other rows than the committed ones (a transaction's own), or None;
         `overrides` replace the rows of relations, `extra` are further tables, for this query alone."""
         extra = extra or {}
-        for name, table in extra.items():
-            self._duck.register(name, table)
         try:
+            for name, table in extra.items():
+                self._duck.register(name, table)
             relations = self.relations(sql)
             for name in sorted(r.name for r in relations if not isinstance(r, View)):
                 self._show(name, rows_of, overrides or {})
@@ -108,8 +116,9 @@ class Reader:
             except pa.ArrowInvalid as error:
                 raise PenstockError(f"the result cannot be shown: {error}") from None
         finally:
-            for name in extra:
-                self._duck.unregister(name)
+            with Undivided():
+                for name in extra:
+                    self._duck.unregister(name)
 
     def columns(self, sql: str) -> list[tuple[str, str]]:
         """Names and types of a query's columns."""
@@ -202,8 +211,8 @@ class Reader:
         return showing.table(relation)
 
     def _register(self, name: str, table: pa.Table) -> None:
+        self._shown[fold(name)] = None  # first: if this is stopped, whatever is registered is not trusted
         self._duck.register(data_name(name), table)
-        self._shown[fold(name)] = None
 
     def _run(self, sql: str) -> None:
         try:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 
@@ -38,19 +39,28 @@ class QuerySide(TransactionSide, RightsSide, CancelSide):
     def _find(self, s: st.Statement, values: Parameters = (), wait: bool = True) -> Found | pa.Table | None:
         if not isinstance(s, st.Query) or s.as_of or len(values) != s.parameter_count:
             return None
-        flow, text = self._flow, s.text.text
-        if not isinstance(values, (list, tuple)) or not flow._lock.acquire(blocking=wait):
+        if not isinstance(values, (list, tuple)):
+            return None
+        lock = self._flow._lock
+        if wait:
+            with lock:  # and no `acquire`: Ctrl-C between it and `try` would leave the flow locked for ever
+                return self._find_locked(s, values)
+        if not lock.acquire(blocking=False):  # asked by the server alone, which hears of signals elsewhere
             return None
         try:
-            self._begin_statement(None)
-            known = self._at_once.constant(text)
-            transaction = self.transaction
-            if known is not None or (transaction is not None and (transaction.changes or self._serialisable)):
-                return known
-            read = self._at_once.look(flow._core, text)
-            return None if read is None else found_rows(read, values, flow._index_rows_max())
+            return self._find_locked(s, values)
         finally:
-            flow._lock.release()
+            lock.release()
+
+    def _find_locked(self, s: st.Query, values: Sequence[Any]) -> Found | pa.Table | None:
+        flow, text = self._flow, s.text.text
+        self._begin_statement(None)
+        known = self._at_once.constant(text)
+        transaction = self.transaction
+        if known is not None or (transaction is not None and (transaction.changes or self._serialisable)):
+            return known
+        read = self._at_once.look(flow._core, text)
+        return None if read is None else found_rows(read, values, flow._index_rows_max())
 
     def _started(self, s: st.Query) -> Answer:
         assert self._readers is not None

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from penstock.base.errors import PenstockError
 from penstock.base.limits import REMEMBERED_QUERIES_MAX, STREAM_ROWS
+from penstock.base.undivided import Undivided
 from penstock.duck.connect import DuckConnection, DuckError, cursor_of, translate
 from penstock.engine.catalog import Relation, View
 from penstock.engine.core import Core
@@ -51,12 +52,14 @@ class SessionReader:
 
     def prepare(self, core: Core, sql: str, rows_of: RowsOf) -> None:
         """Show the rows that a query needs: those that `rows_of` gives, or the committed ones."""
-        self._forget_changed(core)
+        with Undivided():
+            self._forget_changed(core)
         relations, system = self._relations(core, sql)
         if system or may_mention(sql):
             self._system.show(system, core.reader.system_rows)
-        for relation in relations:
-            self._declare(core, relation)
+        with Undivided():
+            for relation in relations:
+                self._declare(core, relation)
         for relation in relations:
             if isinstance(relation, View):
                 continue
@@ -64,6 +67,7 @@ class SessionReader:
             if own is None and self._shown.get(name) == relation.version and relation.version:
                 continue
             rows = core.reader.committed(relation) if own is None else shown_rows(relation, own)
+            self._shown[name] = None  # if this is stopped, whatever is registered is not trusted
             self._duck.register(data_name(name), rows)
             self._shown[name] = relation.version if own is None else None
 

@@ -17,6 +17,7 @@ from penstock.base.errors import (
     UndefinedTable,
     WrongObjectType,
 )
+from penstock.base.undivided import interruptible
 from penstock.engine import dml
 from penstock.engine.catalog import MaterializedView, Table, View
 from penstock.engine.core import Core, check_names, check_not_weight
@@ -46,26 +47,27 @@ def create_table(core: Core, s: st.CreateTable) -> pa.Table:
         return status("CREATE TABLE")
     options = read_options(s.options, "table", s.name)
     sql = f"CREATE TABLE {quote(s.name)} {s.body.text}"
+    trial: Table | None = None
     if s.or_replace and core.catalog.find(s.name) is not None:
         with positions_from(sql, [s.body]):
-            _try_table(sql)
+            trial = _try_table(sql)
         _drop_for_replacement(core, s.name, Table)
     core.catalog.check_free(s.name)
     with positions_from(sql, [s.body]):
         description = core.binder.create_table(sql)
     assert description is not None
     with positions_unknown():
-        _with_options(core.create_table(description), options)
+        _with_options(core.create_table(description, trial), options)
     return status("CREATE TABLE")
 
 
-def _try_table(sql: str) -> None:
-    """Raise what is wrong with a CREATE TABLE before the table that it replaces is gone."""
+def _try_table(sql: str) -> Table:
+    """The table in a catalog of its own: raises what is wrong with it before the one that it replaces is gone."""
     trial = Core()
     try:
         description = trial.binder.create_table(sql)
         assert description is not None
-        trial.create_table(description)
+        return trial.create_table(description)
     finally:
         trial.close()
 
@@ -85,7 +87,9 @@ def create_table_as(core: Core, s: st.CreateTableAs, transaction: Transaction) -
     if not s.or_replace:
         core.catalog.check_free(s.name)
     with positions_in(s.query):
-        answer = transaction.query(s.query.text)  # before the old one goes: it may be asked for
+        answer = interruptible(
+            lambda: transaction.query(s.query.text)
+        )  # before the old one goes: it may be asked for
     names = (*(s.columns or ()), *answer.column_names[len(s.columns or ()) :])
     if len(names) != answer.num_columns:
         raise BindError(f'"{s.name}" names more columns than the query has')
@@ -124,7 +128,7 @@ def create_view(core: Core, s: st.CreateView) -> pa.Table:
     try:
         with positions_in(s.query):
             core.create_view(s.name, s.query.text, s.columns)
-    except Exception:
+    except BaseException:
         if isinstance(old, View):
             core.create_view(old.name, old.sql, old.aliases)
         raise
@@ -151,12 +155,7 @@ def replace_materialized(
         return core.create_materialized(name, sql, columns, {})
     if not isinstance(old, MaterializedView):
         raise WrongObjectType(f'"{old.name}" is a {old.kind}, not a materialized view')
-    _drop_for_replacement(core, name, MaterializedView)
-    try:
-        return core.create_materialized(name, sql, columns, {})
-    except Exception:  # the same view again, with its history
-        core.create_materialized(old.name, old.sql, old.schema.names, old.options, like=old)
-        raise
+    return core.create_materialized(name, sql, columns, {}, replaces=old)
 
 
 def alter_materialized(core: Core, s: st.AlterMaterializedView) -> MaterializedView:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from penstock.base.errors import PenstockError
 from penstock.base.limits import STREAM_ROWS
 from penstock.duck.connect import DuckError, translate
+from penstock.duck.connection import asked
 from penstock.engine.error_places import positions_in
 from penstock.engine.read import with_type_names
 from penstock.engine.session_reader import SessionReader
@@ -90,7 +91,7 @@ class Stream:
             return None
         with self._translated():
             try:
-                batch = self._batches.read_next_batch()
+                batch = asked(self._batches.read_next_batch)
                 return pa.Table.from_batches([batch]).replace_schema_metadata(self.empty.schema.metadata)
             except StopIteration:
                 self._batches = None

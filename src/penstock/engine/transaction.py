@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.base.errors import MissingRow, SerializationFailure, UniqueViolation
+from penstock.base.undivided import Undivided
 from penstock.engine.accept import accept, rows_at
 from penstock.engine.catalog import MaterializedView, Table
 from penstock.engine.consolidate import consolidated
@@ -112,7 +113,8 @@ class Transaction:
     def commit(self) -> dict[str, Rows]:
         """Commit as one epoch: the changes of the views."""
         epoch = self.epoch()
-        return self.core.commit(self.effective(), epoch)
+        with Undivided():
+            return self.core.commit(self.effective(), epoch)
 
     # -- other sessions --------------------------------------------------------------------
 

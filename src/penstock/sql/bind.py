@@ -11,14 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.base.errors import (
-    BindError,
-    GroupingError,
-    LimitExceeded,
-    NotMaintainable,
-    PenstockError,
-    UndefinedTable,
-)
+from penstock.base.errors import BindError, GroupingError, LimitExceeded, NotMaintainable, UndefinedTable
+from penstock.base.undivided import Undivided
 from penstock.duck.connect import DuckError, connect, describe, translate
 from penstock.plan import tree
 from penstock.plan.expr import Const, Expr
@@ -109,19 +103,20 @@ class Binder:
 
     def create_table(self, sql: str) -> TableDescription | None:
         """Runs CREATE TABLE and says what it made; None if IF NOT EXISTS found the table there."""
-        before = self._objects("tables", "table")
-        self._run("BEGIN")
-        try:
-            self._run(sql)
-            made = [name for oid, name in self._objects("tables", "table").items() if oid not in before]
-            description = self._describe(made[0]) if made else None
-        except PenstockError:
-            self._run("ROLLBACK")
-            raise
-        self._run("COMMIT")
-        if description is not None:
-            name = description.name
-            self._not_null[name] = {(name, i) for i, flag in enumerate(description.not_null) if flag}
+        with Undivided():  # it takes some milliseconds, and a transaction that stays open refuses all others
+            before = self._objects("tables", "table")
+            self._run("BEGIN")
+            try:
+                self._run(sql)
+                made = [name for oid, name in self._objects("tables", "table").items() if oid not in before]
+                description = self._describe(made[0]) if made else None
+            except BaseException:
+                self._run("ROLLBACK")
+                raise
+            self._run("COMMIT")
+            if description is not None:
+                name = description.name
+                self._not_null[name] = {(name, i) for i, flag in enumerate(description.not_null) if flag}
         return description
 
     def restore_table(self, name: str, schema: Schema, not_null: Sequence[int], key: Sequence[int]) -> None:
@@ -220,11 +215,12 @@ class Binder:
         if self._system is None or self._system_declared or self._system[0] not in sql.lower():
             return
         schema, relations = self._system
-        self._run(f"CREATE SCHEMA {schema}")
-        for name, columns in relations.items():
-            items = ", ".join(f"{quoted(n)} {type}" for n, type in columns)
-            self._run(f"CREATE TABLE {schema}.{name} ({items})")
-        self._system_declared = True
+        with Undivided():
+            self._run(f"CREATE SCHEMA {schema}")
+            for name, columns in relations.items():
+                items = ", ".join(f"{quoted(n)} {type}" for n, type in columns)
+                self._run(f"CREATE TABLE {schema}.{name} ({items})")
+            self._system_declared = True
 
     def volatile_functions(self, sql: str) -> list[str]:
         """The functions that do not always give the same for the same arguments, also those of plain views.
@@ -294,6 +290,7 @@ class Binder:
     def _serialised(self, sql: str, optimize: bool, disabled: tuple[str, ...]) -> Json:
         self._declare_system(sql)
         if disabled != self._disabled:
+            self._disabled = None  # what holds if this is stopped
             self._run(f"SET disabled_optimizers = '{','.join(disabled)}'")
             self._disabled = disabled
         word = "true" if optimize else "false"

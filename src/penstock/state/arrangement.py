@@ -25,6 +25,7 @@ from penstock.base.limits import (
     YOUNG_GROUP_BYTES,
     YOUNG_GROUPS_MAX,
 )
+from penstock.base.undivided import Undivided
 from penstock.kernels.ranges import expand
 from penstock.kernels.search import lower_bounds
 from penstock.native import kernels
@@ -152,11 +153,12 @@ class Arrangement:
         young = self.young
         changed = [(key, added) for key, added in young.changes.items() if any(added)]
         batch = batch_of_groups(self.layout.types, changed) if changed else None
-        young.changes = {}  # not before: what fails until here loses nothing
-        if batch is not None:
-            if self._fresh is not None:
-                self._fresh.append(batch)
-            self._add(batch)
+        with Undivided():  # who reads may be stopped, but not here
+            young.changes = {}  # not before: what fails until here loses nothing
+            if batch is not None:
+                if self._fresh is not None:
+                    self._fresh.append(batch)
+                self._add(batch)
 
     def _add(self, batch: Batch) -> None:
         batches = self._batches

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.base.limits import LOG_DELTAS_MAX, LOG_ROWS_MAX
+from penstock.base.undivided import Undivided
 from penstock.kernels.hashing import hash_columns
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch, Layout, build
@@ -74,8 +75,9 @@ class Contents:
         # Apart from the log: what that takes away would make the equal weights of the loads long.
         if self._loads:
             batch = self._batch(self._loads)
-            self._loads = []  # not before: what fails until here loses nothing
-            self._arrangement.append(batch)
+            with Undivided():  # not before: what fails or is stopped until here loses nothing
+                self._loads = []
+                self._arrangement.append(batch)
         if self._log:
             self._arrange_log()
         return self._arrangement
@@ -86,8 +88,9 @@ class Contents:
 
     def _arrange_log(self) -> None:
         batch = self._batch(self._log)
-        self._take_log()
-        self._arrangement.append(batch)
+        with Undivided():
+            self._take_log()
+            self._arrangement.append(batch)
 
     def _batch(self, parts: list[ZSet]) -> Batch:
         delta = gathered(parts)
@@ -103,7 +106,10 @@ class Contents:
             self.arranged()
             return self.rows()
         # One load instead of several, so that the next reader has nothing to put together.
-        self._loads = [union([*self._loads, *self._take_log()])]
+        load = union([*self._loads, *self._log])
+        with Undivided():
+            self._take_log()
+            self._loads = [load]
         return union([*self._loads, *[b.zset() for b in batches]])
 
     def visible(self, plain: Batch | None) -> Visible | None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from penstock.base.errors import PenstockError
 from penstock.base.limits import INDEX_AFTER_READS, INDEX_AT_ONCE_ROWS_MAX, INDEX_ROWS_MAX
+from penstock.base.undivided import Undivided
 from penstock.kernels.hashing import hash_columns, hash_plain
 from penstock.state.batch import Batch
 from penstock.zset.few import value_at
@@ -86,13 +87,18 @@ class LogIndex:
 
     def places(self, hash: int, positions: Sequence[int], until: int) -> list[tuple[int, int]]:
         """(number of the delta, row) of all that has this hash."""
+        if self._known < until:
+            with Undivided():  # a row that is entered twice counts twice
+                self._enter(positions, until)
+        return self._places.get(hash, [])
+
+    def _enter(self, positions: Sequence[int], until: int) -> None:
         for number in range(self._known, until):
             delta = self.log[number]
             hashes = hash_columns([delta.columns[p] for p in positions], len(delta.weights)).tolist()
             for row, found in enumerate(hashes):
                 self._places.setdefault(found, []).append((number, row))
-        self._known = max(self._known, until)
-        return self._places.get(hash, [])
+        self._known = until
 
 
 class Finder:

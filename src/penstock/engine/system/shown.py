@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
+from penstock.base.undivided import Undivided
 from penstock.duck.connect import DuckConnection
 from penstock.engine.system import RELATIONS, SCHEMA
 from penstock.engine.system.relation import SystemRelation
@@ -35,7 +36,7 @@ class SystemShown:
             return
         for relation in RELATIONS:
             self._duck.register(relation.data_name, relation.empty())
-        with self._declaring:
+        with self._declaring, Undivided():
             self._duck.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
             for relation in RELATIONS:
                 self._duck.execute(relation.view)
