@@ -10,6 +10,7 @@ Where the main thread does something else, or SIGINT is ignored or left to the o
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # signal.signal takes ten times as long, over its enums
+import os
 import threading
 from _thread import get_ident
 from collections.abc import Callable
@@ -21,6 +22,17 @@ T = TypeVar("T")
 Handler = Callable[[int, FrameType | None], Any]
 
 _NUMBER = int(SIGINT)
+_main_thread = threading.main_thread().ident  # to ask threading each time takes longer than all the rest
+
+
+def _forked() -> None:
+    """The thread that forks is the main one of the child."""
+    global _main_thread
+    _main_thread = get_ident()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 class Undivided:
@@ -36,17 +48,15 @@ class Undivided:
     >>> _ = signal.signal(signal.SIGINT, before)
     """
 
-    __slots__ = ("_before", "_frame", "_noted", "_open", "_raised")
-
-    def __init__(self) -> None:
-        self._before: Handler | None = None  # None: there is nothing to be held off
-        self._noted = False
-        self._open = False  # what comes now is handled at once
-        self._frame: FrameType | None = None
-        self._raised: BaseException | None = None
+    # Of the class until they are set: every tick makes a shield, and most shields set but one.
+    _before: Handler | None = None  # None: there is nothing to be held off
+    _noted = False
+    _open = False  # what comes now is handled at once
+    _frame: FrameType | None = None
+    _raised: BaseException | None = None
 
     def __enter__(self) -> Undivided:
-        if get_ident() == threading.main_thread().ident:
+        if get_ident() == _main_thread:
             before = _signal.getsignal(_NUMBER)
             if callable(before):
                 try:
@@ -118,7 +128,7 @@ def interruptible(work: Callable[[], T]) -> T:
 def _up() -> list[Undivided]:
     """The shields that are up in this thread, the innermost first."""
     found: list[Undivided] = []
-    if get_ident() == threading.main_thread().ident:
+    if get_ident() == _main_thread:
         handler = _signal.getsignal(_NUMBER)
         while isinstance(shield := getattr(handler, "__self__", None), Undivided):
             found.append(shield)

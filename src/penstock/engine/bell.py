@@ -26,20 +26,19 @@ class Bell:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners: tuple[Listener, ...] = ()
-
-    def __bool__(self) -> bool:
-        """Whether somebody listens."""
-        return bool(self._listeners)
+        self.is_heard = False  # whether somebody listens
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Call this listener from now on, until what is given back is called."""
         with self._lock:
             self._listeners = (*self._listeners, listener)
+            self.is_heard = True
         return lambda: self._forget(listener)
 
     def _forget(self, listener: Listener) -> None:
         with self._lock:
             self._listeners = tuple(one for one in self._listeners if one is not listener)
+            self.is_heard = bool(self._listeners)
 
     def ring(self, epoch: int, changes: Mapping[str, Rows] | None = None) -> None:
         for listener in self._listeners:

@@ -15,6 +15,7 @@ from penstock.engine.transaction import Transaction
 from penstock.run.inline import Epoch
 from penstock.sql.tokens import fold_all
 from penstock.state.scattered import Rows, rows_of
+from penstock.zset.few import Few
 
 
 class CommitSide(FlowParts):
@@ -55,7 +56,7 @@ class CommitSide(FlowParts):
                 self._record(changes, changed, note or {}, time.perf_counter() - began, placed)
             elif note:
                 self._once.writes(note, self._core.epoch)
-            if self._watches or self.bell:
+            if self._watches or self.bell.is_heard:
                 told = changed.copy()
                 for name, change in changes.items():
                     told[name] = change[0]
@@ -67,9 +68,9 @@ class CommitSide(FlowParts):
         held = self._store.held if isinstance(self._store, Durable) else None
         rows_in = rows_out = 0
         for delta, _ in changes.values():
-            rows_in += len(delta)
+            rows_in += len(delta.rows) if delta.__class__ is Few else len(delta)
         for rows in changed.values():
-            rows_out += len(rows)
+            rows_out += len(rows.rows) if rows.__class__ is Few else len(rows)
         self.meter.epoch(
             self._core.epoch,
             arrived_us,
@@ -104,7 +105,7 @@ class CommitSide(FlowParts):
             rows = None if delta is None else rows_of(delta)
             for watch in watches:
                 watch.push(epoch, rows)
-        if self.bell:
+        if self.bell.is_heard:
             self.bell.ring(epoch, changes)
 
     def _settle(self, epoch: int, mode: str | None) -> None:

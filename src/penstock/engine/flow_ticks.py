@@ -105,7 +105,7 @@ class TickSide(CommitSide):
         if applied is not None:
             applied.check(deltas)
             if applied.epoch is not None:
-                return TickSummary(applied.epoch, 0, _ms_since(began), {}, tuple(deltas))
+                return TickSummary(applied.epoch, 0, (time.perf_counter() - began) * 1000, {}, tuple(deltas))
         transaction = Transaction(core)
         note: dict[str, Any] = {}
         repeated: list[str] = []
@@ -144,7 +144,8 @@ class TickSide(CommitSide):
             changed = self._commit(transaction, arrived_us, note) if transaction.changes or note else {}
         for table in dropped:
             self._once.count(table.id)
-        summary = TickSummary(core.epoch, rows_in, _ms_since(began), changed, tuple(repeated))
+        duration_ms = (time.perf_counter() - began) * 1000
+        summary = TickSummary(core.epoch, rows_in, duration_ms, changed, tuple(repeated))
         figures = self._engines.take_figures()
         if figures is not NO_FIGURES:
             summary.took(figures)
@@ -191,7 +192,3 @@ class TickSide(CommitSide):
             self._core.evaluate(d.text, t) if isinstance(d, VolatileDefault) else d
             for d, t in zip(table.defaults, types, strict=True)
         ]
-
-
-def _ms_since(began: float) -> float:
-    return (time.perf_counter() - began) * 1000

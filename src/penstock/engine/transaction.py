@@ -23,6 +23,7 @@ from penstock.engine.core import Core, added, as_zset
 from penstock.run.inline import Epoch
 from penstock.state.batch import Batch
 from penstock.state.scattered import Rows
+from penstock.zset.few import Few
 from penstock.zset.zset import ZSet, union
 
 Accepted = tuple[ZSet, Batch | None]  # a table's delta, checked, and the same arranged by its key
@@ -87,7 +88,7 @@ class Transaction:
 
     def apply(self, table: Table, delta: ZSet) -> None:
         """Add a delta to the transaction, or raise and leave it as it was."""
-        if len(delta):
+        if delta.rows if delta.__class__ is Few else len(delta):
             accepted = accept(table, delta, self.pending(table) if self.changes else None)
             self.changes[table.name] = accepted
             self._tables[table.name] = table
@@ -101,7 +102,7 @@ class Transaction:
     def epoch(self) -> Epoch:
         """What committing would do."""
         if self._epoch is None:
-            self._epoch = self.core.propose(self.effective())
+            self._epoch = self.core.propose(self.changes if self._all_effective else self.effective())
         return self._epoch
 
     def effective(self) -> dict[str, Accepted]:

@@ -25,10 +25,11 @@ from penstock.zset.zset import ZSet
 class Change:
     """One epoch's change of a view: a RecordBatch of the rows with their weights in `_weight`."""
 
-    __slots__ = ("_batch", "_rows", "_schema", "epoch")
+    __slots__ = ("_batch", "_rows", "_schema", "epoch", "has_rows")
 
     def __init__(self, schema: Schema, epoch: int, rows: ZSet) -> None:
         self.epoch = epoch
+        self.has_rows = bool(rows.rows) if rows.__class__ is Few else len(rows) > 0
         self._schema = schema
         self._rows = rows
         self._batch: pa.RecordBatch | None = None
@@ -83,7 +84,7 @@ class Watch:
         self._schema = schema
         self._on_close = on_close
         self._rows = 0  # in the queue
-        self._queue: deque[tuple[int, ZSet]] = deque()
+        self._queue: deque[tuple[int, ZSet, int]] = deque()  # epoch, rows, and how many they are
         self._lock = threading.RLock()
         self._ready = threading.Condition(self._lock)
         self._sleepers = 0  # those who wait for it: mostly nobody, and then nobody has to be woken
@@ -101,14 +102,14 @@ class Watch:
             self.reached = epoch
             if rows is None:
                 return
-            queue, count = self._queue, len(rows)
+            queue, count = self._queue, len(rows.rows) if rows.__class__ is Few else len(rows)
             # One change alone is always taken: it is as large as the epoch that made it, and no larger.
             if queue and (len(queue) >= WATCH_QUEUE_EPOCHS_MAX or self._rows + count > WATCH_QUEUE_ROWS_MAX):
                 self._overflow = True
                 queue.clear()  # it has a gap now, so the rest of it is of no use to anybody
                 self._rows = 0
             else:
-                queue.append((epoch, rows))
+                queue.append((epoch, rows, count))
                 self._rows += count
             if self._sleepers or self._wakers:
                 self._wake()
@@ -155,7 +156,7 @@ class Watch:
             taken = self._take()
             if taken is None:
                 return None, min(self.reached, up_to)
-        return as_change(self._schema, *taken), taken[0]
+        return as_change(self._schema, taken[0], taken[1]), taken[0]
 
     def poll(self, timeout: float | None = 0) -> Change | None:
         """The next change; None if there is none within the timeout (in seconds; None waits for ever)."""
@@ -163,7 +164,7 @@ class Watch:
             if not (self._queue or self._closed or self._overflow):
                 self._sleep(timeout)
             taken = self._take()
-        return None if taken is None else as_change(self._schema, *taken)
+        return None if taken is None else as_change(self._schema, taken[0], taken[1])
 
     def _sleep(self, timeout: float | None) -> None:
         self._sleepers += 1
@@ -172,10 +173,10 @@ class Watch:
         finally:
             self._sleepers -= 1
 
-    def _take(self) -> tuple[int, ZSet] | None:
+    def _take(self) -> tuple[int, ZSet, int] | None:
         if self._queue:
             taken = self._queue.popleft()
-            self._rows -= len(taken[1])
+            self._rows -= taken[2]
             return taken
         if self._overflow:
             raise WatchOverflow(
@@ -190,7 +191,7 @@ class Watch:
         while True:
             change = self.poll(None)
             if change is not None:
-                if change.num_rows:
+                if change.has_rows:
                     yield change
             elif self._closed:
                 return

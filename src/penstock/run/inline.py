@@ -13,6 +13,7 @@ from penstock.circuit.operators.look_up import LookUp
 from penstock.state.arrangement import Arrangement
 from penstock.state.batch import Batch
 from penstock.state.scattered import Scattered
+from penstock.zset.few import Few
 from penstock.zset.zset import ZSet, union
 
 
@@ -35,7 +36,7 @@ def run(circuit: Circuit, changes: dict[int, Delta]) -> Epoch:
     # Plain loops here and below: of one row, a comprehension costs as much as what it does.
     deltas: dict[int, Delta] = {}
     for id, change in changes.items():
-        if change is not None and len(change):
+        if change is not None and (change.rows if change.__class__ is Few else len(change)):
             deltas[id] = change  # noqa: PERF403
     appends: list[tuple[Arrangement, Batch]] = []
     for id, only, inputs, step, state, owned in circuit.plan(tuple(changes)):
@@ -59,7 +60,7 @@ def run(circuit: Circuit, changes: dict[int, Delta]) -> Epoch:
             raise
         except OverflowError as error:
             raise _too_large(error, id) from None
-        if out is not None and len(out):
+        if out is not None and (out.rows if out.__class__ is Few else len(out)):
             deltas[id] = out
         if batches:
             for pair in zip(owned, batches, strict=True):

@@ -35,7 +35,7 @@ from penstock.state.few_groups import Added, FewGroups, batch_of_groups
 from penstock.state.insert import insert_rows
 from penstock.state.measures import Measure
 from penstock.state.merging import Merging
-from penstock.state.young import Young
+from penstock.state.young import Young, stored
 from penstock.zset.column import Column, equal_rows, same_value
 from penstock.zset.few import Row
 
@@ -116,7 +116,7 @@ class Arrangement:
 
     def total(self, key: Row, width: int) -> Added:
         """`lookup` of one group whose measures are integers, in plain Python; `width`: how many they are."""
-        return self.young.total(key, self._batches, width)
+        return self.young.remember(key, stored(key, self._batches, width))
 
     def contents(self) -> Batch | None:
         """Everything as one merged batch, equal rows added up; None if there is nothing."""
@@ -133,7 +133,10 @@ class Arrangement:
         """Add a batch, and pay for some merging. If that fails (a file is corrupt) the batch has been added."""
         young = self.young
         if isinstance(batch, FewGroups):
-            young.add(batch.groups)
+            if kernels is not None:
+                kernels.add_groups(young.changes, young.known, batch.groups)
+            else:
+                young.add(batch.groups)
             if len(young.changes) >= YOUNG_GROUPS_MAX:
                 self._settle()
             return

@@ -31,10 +31,8 @@ class Young:
         self.known: dict[Row, Added] = {}  # batches and changes together
 
     def add(self, groups: list[tuple[Row, Added]]) -> None:
+        """What `kernels.add_groups` does where it is there."""
         changes, known = self.changes, self.known
-        if kernels is not None:
-            kernels.add_groups(changes, known, groups)
-            return
         for key, added in groups:
             before = changes.get(key)
             changes[key] = added if before is None else tuple(map(add, before, added))
@@ -42,12 +40,8 @@ class Young:
             if whole is not None:
                 known[key] = tuple(map(add, whole, added))
 
-    def total(self, key: Row, batches: Sequence[Batch], width: int) -> Added:
-        """The measures of a group: what the batches have, and what has been added since."""
-        whole = self.known.get(key)
-        if whole is not None:
-            return whole
-        whole = stored(key, batches, width)
+    def remember(self, key: Row, whole: Added) -> Added:
+        """The measures of a group of which batches have these: with what has been added since."""
         added = self.changes.get(key)
         if added is not None:
             whole = tuple(map(add, whole, added))
