@@ -232,8 +232,8 @@ class Arrangement:
             count, total = count + 1, total + len(older)
         if count < MERGE_AT_ONCE_BATCHES_MIN:
             return False
-        # Small merges only sort. What cancels is found once, by the large ones, and not at every size.
-        merged = merge(self.layout, batches[-count:], cancel=False)
+        # Rows that come and go in turns would be joined with for ever: what cancels is found here, and not at each append.
+        merged = merge(self.layout, batches[-count:])
         batches[-count:] = [merged] if len(merged) else []
         return True
 
