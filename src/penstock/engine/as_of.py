@@ -12,7 +12,8 @@ from penstock.commit.history import History
 from penstock.commit.record import EpochRecord
 from penstock.engine.catalog import MaterializedView, Table
 from penstock.engine.consolidate import consolidated
-from penstock.engine.core import Core, added
+from penstock.engine.core import Core
+from penstock.engine.epochs import added
 from penstock.engine.watch import Change, as_change
 from penstock.sql.tokens import fold
 from penstock.zset.zset import ZSet, union

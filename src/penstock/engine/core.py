@@ -1,34 +1,22 @@
-"""The flow's heart: catalog, circuit and epochs. SQL statements and the Python API are written on it.
+"""What there is in a flow: how tables and views are made and dropped, with the epochs below it.
 
-Every change goes through `propose` (which works out what an epoch would do, and changes nothing)
-and `commit` (which cannot fail for a reason that lies in the data).
+SQL statements and the Python API are written on this.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.base.errors import (
-    BindError,
-    DependentObjects,
-    DuplicateColumn,
-    NotMaintainable,
-    PenstockError,
-    ReservedName,
-    StateBroken,
-    WrongObjectType,
-)
-from penstock.base.undivided import Undivided, interruptible
-from penstock.circuit.build import ArrangementKey, Builder, Registry, Source
-from penstock.circuit.circuit import Circuit, CircuitNode
+from penstock.base.errors import BindError, DependentObjects, NotMaintainable, PenstockError
+from penstock.base.undivided import interruptible
+from penstock.circuit.build import ArrangementKey, Builder, Registry
+from penstock.circuit.circuit import CircuitNode
 from penstock.circuit.estimate import Estimator
 from penstock.circuit.operator import Delta
 from penstock.circuit.operators.arrange import Arrange
 from penstock.commit.history import now_us
-from penstock.engine.audit import AuditLog
 from penstock.engine.catalog import (
-    Catalog,
     MaterializedView,
     Relation,
     Table,
@@ -36,182 +24,39 @@ from penstock.engine.catalog import (
     VolatileDefault,
     estimated_distinct,
 )
+from penstock.engine.column_names import check_not_weight, view_schema
+from penstock.engine.constant_value import constant_value
+from penstock.engine.epochs import Epochs, as_zset
 from penstock.engine.error_places import positions_from
-from penstock.engine.frames import Frame
 from penstock.engine.instead import advising
-from penstock.engine.plain_dicts import WEIGHT
 from penstock.engine.read import Reader
 from penstock.engine.row_check import RowCheck
 from penstock.engine.system import RELATIONS, SCHEMA
 from penstock.plan.nodes import Project
-from penstock.run.compile import Outputs
-from penstock.run.distributed import Executor, FrameExecutor
-from penstock.run.inline import Epoch, fill, run
+from penstock.run.inline import Epoch, fill
 from penstock.sql.bind import Binder, TableDescription
 from penstock.sql.statements import Slice
 from penstock.sql.tokens import fold, quote
 from penstock.state.arrangement import Arrangement
-from penstock.state.batch import Batch
 from penstock.state.contents import Contents
-from penstock.state.scattered import Rows, Scattered
-from penstock.zset.column import Column, from_pylist
+from penstock.state.scattered import Scattered
 from penstock.zset.interchange import from_arrow
 from penstock.zset.types import Schema, SqlType
-from penstock.zset.zset import ZSet, union
-
-Change = tuple[Rows, Batch | None]  # a table's delta, and (unless tasks have arranged it) the same by its key
 
 
-class Core:
+class Core(Epochs):
+    """A flow without sessions, storage and engines."""
+
     def __init__(self, share_arrangements: bool = True, clock_us: Callable[[], int] = now_us) -> None:
-        self.clock_us = clock_us
-        self.catalog = Catalog()
-        self.circuit = Circuit()
+        super().__init__(clock_us)
         self.binder = Binder((SCHEMA, {r.name: r.columns for r in RELATIONS}))
         self.reader = Reader(self.catalog, self.binder)
-        self.epoch = 0
-        self.executor: Executor | None = None  # where epochs run; None: here
-        self.audit = AuditLog(clock_us, lambda: self.epoch)
-        self.failure: str | None = None  # why the state is that of no epoch, if it is
         self._share = share_arrangements
         self.registry = Registry()
 
     def close(self) -> None:
         self.reader.close()
         self.binder.close()
-
-    # -- epochs ----------------------------------------------------------------------------
-
-    def propose(self, changes: Mapping[str, Change]) -> Epoch:
-        """What an epoch with these (accepted) changes of tables would do."""
-        deltas = self._deltas(changes)
-        try:
-            if self.executor is not None:
-                return self.executor.run(self.circuit, deltas, self.outputs())
-            return run(self.circuit, deltas)
-        except PenstockError as error:
-            raise self._located(error, list(changes)) from None
-
-    def _deltas(self, changes: Mapping[str, Change]) -> dict[int, Delta]:
-        deltas: dict[int, Delta] = {}
-        for name, (delta, batch) in changes.items():
-            table = self.table(name)
-            deltas[table.node] = delta.zset() if isinstance(delta, Scattered) else delta
-            if table.key_node is not None:
-                deltas[table.key_node] = batch
-        return deltas
-
-    def propose_frames(self, changes: Mapping[str, Change], frames: Sequence[Frame]) -> Epoch:
-        """The same with DataFrames among the changes, which tasks check first."""
-        deltas = self._deltas(changes)
-        assert isinstance(self.executor, FrameExecutor)
-        try:
-            return self.executor.run_frames(self.circuit, deltas, self.outputs(), frames)
-        except PenstockError as error:
-            raise self._located(error, [*changes, *(f.source.name for f in frames)]) from None
-
-    def outputs(self) -> Outputs:
-        """The nodes that give the rows of materialized views."""
-        return {view.node: view.schema.types for view in self.catalog.materialized()}
-
-    def _located(self, error: PenstockError, tables: Sequence[str]) -> PenstockError:
-        """The error of an operator, with the tables whose rows it met and the view it worked for."""
-        if error.node is None:
-            return error
-        below = {n.id for n in self.circuit.below([error.node])}
-        met = [f'"{name}"' for name in tables if self.table(name).node in below]
-        views = [v.name for v in self.catalog.materialized() if error.node in self._needed_by(v)]
-        where = f'in a row of table {" or ".join(met)}, for view "{views[0]}"' if views else ""
-        return type(error)(f"{error.message}, {where}" if where else error.message, hint=error.hint)
-
-    def _needed_by(self, view: MaterializedView) -> set[int]:
-        return {n.id for n in self.circuit.below([view.node])}
-
-    def commit(self, changes: Mapping[str, Change], epoch: Epoch) -> dict[str, Rows]:
-        """Make it so: the changes of the materialized views, by name. Whoever calls holds off signals, since more
-        than this belongs to an epoch."""
-        try:
-            self._commit_tables(changes)
-            epoch.commit()
-            self.epoch += 1
-            return self._commit_views(epoch)
-        except BaseException as error:
-            self._stop(error)
-            raise
-
-    def _stop(self, error: BaseException) -> None:
-        """What must happen whole has failed half-way: the state is good for nothing any more."""
-        self.failure = str(error) or type(error).__name__
-        self.audit.record("stopped", error=self.failure)
-
-    def check(self) -> None:
-        """Raise if an epoch has been applied by half."""
-        if self.failure is not None:
-            raise StateBroken(
-                f"the flow has stopped: an epoch could not be applied whole ({self.failure})",
-                hint="Open it again: storage has every epoch that was acknowledged. In memory it is lost.",
-            )
-
-    def _commit_tables(self, changes: Mapping[str, Change]) -> None:
-        for name, (delta, batch) in changes.items():
-            table = self.table(name)
-            if batch is not None:
-                assert table.keyed is not None
-                table.keyed.append(batch)
-            elif table.keyed is not None:
-                assert isinstance(delta, Scattered)
-                for part in delta.parts:
-                    table.keyed.append(part)
-            else:
-                assert table.bag is not None
-                table.bag.append(delta)
-            table.version += 1
-
-    def follow(self, changes: Mapping[str, Change], views: Mapping[str, ZSet]) -> None:
-        """Take over an epoch that another process worked out: rows alone, no operator runs."""
-        with Undivided():
-            try:
-                self._commit_tables(changes)
-                for name, rows in views.items():
-                    view = self.catalog.get(name)
-                    assert isinstance(view, MaterializedView)
-                    view.contents.append(rows)
-                    view.version += 1
-                self.epoch += 1
-            except BaseException as error:
-                self._stop(error)
-                raise
-
-    def _commit_views(self, epoch: Epoch) -> dict[str, Rows]:
-        changed: dict[str, Rows] = {}
-        deltas = epoch.deltas
-        for view in self.catalog.materialized():
-            delta = deltas.get(view.node)
-            if delta is None:
-                continue
-            rows = delta.zset() if isinstance(delta, Batch) else delta
-            view.contents.append(rows)
-            view.version += 1
-            changed[view.name] = rows
-        return changed
-
-    # -- names -----------------------------------------------------------------------------
-
-    def table(self, name: str) -> Table:
-        known = self.catalog.folded_tables.get(name)  # every tick asks several times
-        if known is not None:
-            return known
-        found = self.catalog.get(name)
-        if not isinstance(found, Table):
-            raise WrongObjectType(
-                f'"{found.name}" is a {found.kind}, not a table', hint="Change its tables instead."
-            )
-        return found
-
-    def source(self, name: str) -> Source:
-        found = self.catalog.get(name)
-        assert isinstance(found, (Table, MaterializedView))
-        return Source(found.node, found.schema.types, found.schema.names)
 
     # -- tables ----------------------------------------------------------------------------
 
@@ -282,7 +127,7 @@ class Core:
     def evaluate(self, text: str, type: SqlType) -> Any:
         """A constant expression's value, in the form of Const.value."""
         answer = self.reader.query(f"SELECT CAST(({text}) AS {type.duck})")
-        return _constant_value(from_arrow(answer.column(0), type))
+        return constant_value(from_arrow(answer.column(0), type))
 
     def compile_check(self, table: str, text: str) -> RowCheck:
         """A CHECK constraint of a table that the binder knows."""
@@ -377,7 +222,7 @@ class Core:
             )
         with advising(self.binder, sql):
             plan = self.binder.plan(sql)
-        schema = _view_schema(name, plan.schema, columns)
+        schema = view_schema(name, plan.schema, columns)
         check_not_weight(name, schema)
         depends = frozenset(fold(n) for n in self.binder.references(sql))
         registry = self.registry if self._share else Registry()
@@ -471,73 +316,6 @@ class Core:
         gone = set(self.circuit.nodes) - needed
         self.circuit.remove(gone)
         self.registry.forget(gone)
-
-
-def as_zset(delta: Delta | Scattered) -> ZSet:
-    assert delta is not None
-    return delta if isinstance(delta, ZSet) else delta.zset()
-
-
-def added(rows: ZSet, delta: ZSet | None) -> ZSet:
-    """Rows with a change added, for reads inside a transaction; equal rows are not yet added up."""
-    return rows if delta is None or not len(delta) else union([rows, delta])
-
-
-def _constant_value(column: Column) -> Any:
-    if column.is_null()[0]:
-        return None
-    if column.type.kind != "arrow":
-        return column.values[0].item() if hasattr(column.values[0], "item") else column.values[0]
-    return _held(column.type, column.values[0].as_py())
-
-
-def _held(type: SqlType, value: Any) -> Any:
-    """What Const.value holds for a value as pyarrow gives it: also inside nested ones."""
-    if value is None:
-        return None
-    if type.id == "INTERVAL":
-        return (value.months, value.days, value.nanoseconds // 1000)
-    if type.id in ("LIST", "ARRAY"):
-        return tuple(_held(type.children[0][1], v) for v in value)
-    if type.id == "STRUCT":
-        return tuple(_held(t, value[name]) for name, t in type.children)
-    if type.id == "MAP":
-        (_, key), (_, item) = type.children
-        return tuple((_held(key, k), _held(item, v)) for k, v in value)
-    return value if type.kind == "arrow" else _constant_value(from_pylist(type, [value]))
-
-
-def _view_schema(name: str, schema: Schema, columns: Sequence[str] | None) -> Schema:
-    names = schema.names
-    if columns is not None:
-        if len(columns) > len(names):
-            raise BindError(f'"{name}" names {len(columns)} columns but the query has {len(names)}')
-        names = (*columns, *names[len(columns) :])
-    found = Schema(tuple(names), schema.types)
-    check_names(name, found)
-    return found
-
-
-def check_names(relation: str, schema: Schema) -> None:
-    """Raise if a column's name stands twice."""
-    seen: set[str] = set()
-    for column in schema.names:
-        if fold(column) in seen:
-            raise DuplicateColumn(
-                f'column "{column}" stands twice in "{relation}"',
-                hint="Give one of them another name with AS.",
-            )
-        seen.add(fold(column))
-
-
-def check_not_weight(relation: str, schema: Schema) -> None:
-    """Raise if a column has the name of the weight: a delta with both could not be told from one with either."""
-    for column in schema.names:
-        if fold(column) == WEIGHT:
-            raise ReservedName(
-                f'"{relation}" cannot have a column "{column}": in deltas and watches that is the weight of a row',
-                hint="Give it another name, such as weight.",
-            )
 
 
 def _needed(verb: str, relation: Relation, dependents: Sequence[Relation], hint: str) -> DependentObjects:

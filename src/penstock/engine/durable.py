@@ -39,7 +39,8 @@ from penstock.commit.record import EpochRecord, log_writes
 from penstock.commit.truth import Truth
 from penstock.engine import opening, slots
 from penstock.engine.audit import read_audit, was_closed
-from penstock.engine.core import Change, Core
+from penstock.engine.core import Core
+from penstock.engine.epochs import Change
 from penstock.engine.meter import Meter
 from penstock.engine.opening import Settings
 from penstock.run.inline import Epoch

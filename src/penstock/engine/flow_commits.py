@@ -8,8 +8,8 @@ from typing import Any
 
 from penstock.base.errors import FlowPaused, InvalidOption
 from penstock.base.undivided import Undivided
-from penstock.engine.core import Change as TableChange
 from penstock.engine.durable import Durable
+from penstock.engine.epochs import Change as TableChange
 from penstock.engine.flow_parts import FlowParts
 from penstock.engine.transaction import Transaction
 from penstock.run.inline import Epoch

@@ -12,7 +12,7 @@ from penstock.engine.accept import upsert
 from penstock.engine.applied import Applied
 from penstock.engine.catalog import Table, VolatileDefault
 from penstock.engine.change_feed import from_change_feed
-from penstock.engine.core import Change as TableChange
+from penstock.engine.epochs import Change as TableChange
 from penstock.engine.flow_commits import CommitSide, commit_mode
 from penstock.engine.flow_parts import read_only_error
 from penstock.engine.follow import Follower

@@ -24,7 +24,8 @@ from penstock.commit.truth import Truth
 from penstock.engine import slots
 from penstock.engine.catalog import MaterializedView, Table
 from penstock.engine.catalog_codec import encode_catalog, restore_catalog
-from penstock.engine.core import Change, Core
+from penstock.engine.core import Core
+from penstock.engine.epochs import Change
 from penstock.kernels.hashing import hash_columns
 from penstock.state.batch import Batch
 from penstock.state.batch_file import FileRef

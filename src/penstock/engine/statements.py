@@ -20,7 +20,8 @@ from penstock.base.errors import (
 from penstock.base.undivided import interruptible
 from penstock.engine import dml
 from penstock.engine.catalog import MaterializedView, Table, View
-from penstock.engine.core import Core, check_names, check_not_weight
+from penstock.engine.column_names import check_names, check_not_weight
+from penstock.engine.core import Core
 from penstock.engine.error_places import positions_from, positions_in, positions_unknown
 from penstock.engine.options import NO_OPTIONS, RelationOptions, read_options
 from penstock.engine.transaction import Transaction

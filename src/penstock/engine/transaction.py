@@ -19,7 +19,8 @@ from penstock.base.undivided import Undivided
 from penstock.engine.accept import accept, rows_at
 from penstock.engine.catalog import MaterializedView, Table
 from penstock.engine.consolidate import consolidated
-from penstock.engine.core import Core, added, as_zset
+from penstock.engine.core import Core
+from penstock.engine.epochs import added, as_zset
 from penstock.run.inline import Epoch
 from penstock.state.batch import Batch
 from penstock.state.scattered import Rows
