@@ -355,9 +355,9 @@ def arrow_column(array: pa.Array | pa.ChunkedArray, type: SqlType, name: str, ta
     lenient = (text and (type.is_numeric or type.id == "BOOLEAN")) or (
         type.id == "VARCHAR" and not (text or pa.types.is_null(given))
     )
+    if lenient:
+        raise refused_array(array, type, name, table)
     try:
-        if lenient:
-            raise pa.ArrowNotImplementedError(f"{given} is not cast to {type}")
         return _owned(of_array(array, type))
     except NO_FIT as error:
         raise refused_array(array, type, name, table, error) from None

@@ -59,15 +59,15 @@ def refused_values(
 
 
 def refused_array(
-    array: pa.Array | pa.ChunkedArray, type: SqlType, name: str, table: str, error: Exception
+    array: pa.Array | pa.ChunkedArray, type: SqlType, name: str, table: str, error: Exception | None = None
 ) -> TypeMismatch:
-    """The same for an Arrow array."""
+    """The same for an Arrow array; without an error its type is refused, whatever the values are."""
     if isinstance(error, Unfit):
         return refusal(error.value, error.type, type, name, table)
     kind = str(array.type)
     if len(array) == array.null_count:
         return _mismatch(name, table, type, f"got {kind}", "Cast the column first.")
-    if isinstance(error, pa.ArrowNotImplementedError):  # no value of it would be taken
+    if error is None or isinstance(error, pa.ArrowNotImplementedError):  # Arrow has no such cast
         return refusal(_value(array.drop_null(), 0), type, type, name, table, kind)
     found = _first(len(array), lambda start, stop: of_array(array.slice(start, stop - start), type))
     value = _value(array.drop_null() if found is None else array, found or 0)

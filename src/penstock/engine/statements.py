@@ -88,9 +88,8 @@ def create_table_as(core: Core, s: st.CreateTableAs, transaction: Transaction) -
     if not s.or_replace:
         core.catalog.check_free(s.name)
     with positions_in(s.query):
-        answer = interruptible(
-            lambda: transaction.query(s.query.text)
-        )  # before the old one goes: it may be asked for
+        # Before the old one goes: it may be asked for.
+        answer = interruptible(lambda: transaction.query(s.query.text))
     names = (*(s.columns or ()), *answer.column_names[len(s.columns or ()) :])
     if len(names) != answer.num_columns:
         raise BindError(f'"{s.name}" names more columns than the query has')

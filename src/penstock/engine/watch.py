@@ -25,11 +25,13 @@ from penstock.zset.zset import ZSet
 class Change:
     """One epoch's change of a view: a RecordBatch of the rows with their weights in `_weight`."""
 
-    __slots__ = ("_batch", "_rows", "_schema", "epoch", "has_rows")
+    __slots__ = ("_batch", "_rows", "_schema", "epoch", "num_rows")
 
     def __init__(self, schema: Schema, epoch: int, rows: ZSet) -> None:
         self.epoch = epoch
-        self.has_rows = bool(rows.rows) if rows.__class__ is Few else len(rows) > 0
+        self.num_rows = (
+            len(rows.rows) if rows.__class__ is Few else len(rows)
+        )  # that came or went: the batch's
         self._schema = schema
         self._rows = rows
         self._batch: pa.RecordBatch | None = None
@@ -46,11 +48,6 @@ class Change:
         rows = self._rows
         few = dicts_of_few(rows, self._schema.names, WEIGHT) if isinstance(rows, Few) else None
         return self.batch.to_pylist() if few is None else few
-
-    @property
-    def num_rows(self) -> int:
-        """The rows that came or went: the batch's."""
-        return len(self._rows)
 
     def __repr__(self) -> str:
         return f"Change(epoch={self.epoch}, num_rows={self.num_rows})"
@@ -191,7 +188,7 @@ class Watch:
         while True:
             change = self.poll(None)
             if change is not None:
-                if change.has_rows:
+                if change.num_rows:
                     yield change
             elif self._closed:
                 return

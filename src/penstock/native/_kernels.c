@@ -4,8 +4,8 @@
    bit, and is called in its place where these files could be compiled (penstock/native/__init__.py). What is
    gained is not arithmetic: numpy and Arrow cost microseconds a call and a column, and they visit
    stored rows one column after the other, waiting for memory each time. Here one call takes all columns,
-   and asks for the memory of the next rows while it looks at these. few.c is for ticks of a few rows, which are
-   tuples: it does what plain Python does elsewhere, and what is gained there is Python's cost of a step and of a call.
+   and asks for the memory of the next rows while it looks at these. dicts.c and groups.c are for ticks of a few
+   rows, which are tuples: they do what plain Python does elsewhere, and what is gained is its cost of a step and of a call.
 
    A column comes as a penstock.zset.column.Column: numbers are numpy arrays of 1, 2, 4 or 8 bytes, text is an
    Arrow array of 64-bit offsets whose buffers Column.text_buffers() tells. A column of another kind raises

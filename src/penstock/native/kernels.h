@@ -196,9 +196,10 @@ extern const char hash_doc[];                              /* hash.c */
 CALLED(hash);
 extern const char intake_doc[];                            /* intake.c */
 CALLED(intake);
-extern const char plain_dicts_doc[], dicts_doc[], step_groups_doc[], add_groups_doc[]; /* few.c */
+extern const char plain_dicts_doc[], dicts_doc[];          /* dicts.c */
 CALLED(plain_dicts);
 CALLED(dicts);
+extern const char step_groups_doc[], add_groups_doc[];     /* groups.c */
 CALLED(step_groups);
 CALLED(add_groups);
 
