@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
 
@@ -72,10 +71,8 @@ def test_case_12_finite_values_whose_sum_overflows(judge: Judge) -> None:
     float_views(judge)
     top = 1.7976931348623157e308
     add(judge, top, 1.0)
-    with contextlib.suppress(errors.NumericOutOfRange):  # Postgres refuses, DuckDB says infinity
+    with pytest.raises(errors.NumericOutOfRange):  # as Postgres; DuckDB says infinity
         add(judge, top)
-        assert judge.flow.snapshot("total").to_pylist()[0]["s"] == math.inf
-        add(judge, top, weight=-1)
     add(judge, -top)
     assert judge.flow.snapshot("total").to_pylist()[0]["s"] == 1.0
 

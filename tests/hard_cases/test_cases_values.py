@@ -157,6 +157,35 @@ def test_case_36_across_daylight_saving(judge: Judge) -> None:
 
 @pytest.mark.parametrize(
     "expression",
+    [
+        "tz AT TIME ZONE 'Europe/Berlin'",
+        "date_trunc('hour', tz AT TIME ZONE 'Europe/Berlin')",
+        "CAST(tz AT TIME ZONE 'America/New_York' AS DATE)",
+        "(ts AT TIME ZONE 'Europe/Berlin')",
+        "extract(hour FROM tz AT TIME ZONE 'Europe/Berlin')",
+    ],
+)
+def test_case_36_zones_with_daylight_saving_as_group_keys(judge: Judge, expression: str) -> None:
+    judge.sql("CREATE TABLE t (id INTEGER PRIMARY KEY, ts TIMESTAMP, tz TIMESTAMPTZ)")
+    judge.sql(
+        f"CREATE MATERIALIZED VIEW v AS SELECT {expression} AS k, count(*) AS n FROM t GROUP BY {expression}"
+    )
+    moments = ["2024-10-26 23:30", "2024-10-27 00:30", "2024-10-27 01:30", "2024-10-27 02:30",
+               "2024-03-31 00:30", "2024-03-31 01:30", "2024-03-31 02:30", "2024-11-03 05:30", "2024-11-03 06:30"]  # fmt: skip
+    rows = ", ".join(f"({i}, '{m}', '{m}+00')" for i, m in enumerate(moments))
+    judge.sql(f"INSERT INTO t VALUES {rows}, (98, NULL, NULL)")
+    judge.check()
+    judge.sql("INSERT INTO t VALUES (99, '2024-10-27 02:30', '2024-10-27 02:30+01')")
+    judge.check()
+    judge.sql("UPDATE t SET tz = tz + INTERVAL '1 hour', ts = ts + INTERVAL '1 hour' WHERE id % 2 = 0")
+    judge.check()
+    for id in (2, 99, 5, 98):
+        judge.sql(f"DELETE FROM t WHERE id = {id}")
+        judge.check()
+
+
+@pytest.mark.parametrize(
+    "expression",
     ["date_trunc('month', ts)", "extract(year FROM ts)", "ts + INTERVAL '1 month'", "CAST(ts AS DATE)"],
 )
 def test_case_36_functions_of_time_as_group_keys(judge: Judge, expression: str) -> None:
